@@ -1,0 +1,54 @@
+"""What a case offers, so that commands need not know which one they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from certify.certificate import Report
+    from certify.states import Saved
+
+Progress = Callable[[int, int, str], None]
+"""Called as progress(done, total, what) while a run goes on."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to certify.
+
+    Attributes
+    ----------
+    formats : names of formats, coarse to fine; empty means float16, float32 and float64, and then the overall verdict
+        rests on the coarsest of them that is enough. Formats that are named must all be certified.
+    order : how sums are evaluated.
+    radius : Frobenius radius of the ball of the uniform claims; 0 leaves them out.
+    tol : the error in one update, Frobenius, that is small enough for the user's purpose.
+    samples : how many states of the ball to replay beside the proof; a measurement, not a bound.
+    """
+
+    formats: tuple[str, ...] = ()
+    order: str = "serial"
+    radius: float = 0.01
+    tol: float = 1e-3
+    samples: int = 4
+
+
+class Case(Protocol):
+    """A family of kernels with their saved states."""
+
+    name: str
+    title: str
+
+    def certify(self, saved: Saved, options: Options, progress: Progress) -> Report:
+        """All claims about the states of a file. Raises InputRejected if they are no states of this case."""
+        ...
+
+    def demo(self, progress: Progress) -> tuple[Saved, str]:
+        """Real states to show the case with, and one sentence that says what they are."""
+        ...
+
+    def solve(self, data: Any, names: Sequence[str], options: dict[str, Any], progress: Progress) -> tuple[Saved, str]:
+        """Run the case's own solver on a data matrix (m, p) and capture states; a sentence says how it went."""
+        ...

@@ -1,0 +1,61 @@
+"""certify: proves how wrong a numerical kernel can be.
+
+A kernel written as ordinary array code is traced into a graph, the graph is evaluated in several arithmetics, and the
+evaluations become claims with evidence. This module is the public interface; nothing inside the package imports it.
+
+>>> import numpy as np, certify
+>>> graph = certify.trace(lambda x, y: x @ y, {"x": np.ones(100), "y": np.ones(100)}, order="serial")
+>>> bounds = certify.running(graph, certify.BINARY32, certify.point({"x": np.ones(100) / 3, "y": np.ones(100)}))
+>>> bool(bounds.error_of("0") < 1e-4)
+True
+"""
+
+from certify.arithmetic import BFLOAT16, BINARY16, BINARY32, BINARY64, FORMATS, Format, Ieee, enclosure, format_named
+from certify.certificate import Claim, Report, Verdict
+from certify.errors import CertifyError, InputRejected, MissingExtra, OrderUnspecified, TraceRefused, Undecided
+from certify.graph import Graph, Variable, evaluate, layer, lower, output, trace, with_order
+from certify.rounding import Bounds, Range, Region, ball, majorant, point, range_test, relu_branches, running
+from certify.states import Saved, load, save
+from certify.version import __version__
+
+__all__ = [
+    "BFLOAT16",
+    "BINARY16",
+    "BINARY32",
+    "BINARY64",
+    "FORMATS",
+    "Bounds",
+    "CertifyError",
+    "Claim",
+    "Format",
+    "Graph",
+    "Ieee",
+    "InputRejected",
+    "MissingExtra",
+    "OrderUnspecified",
+    "Range",
+    "Region",
+    "Report",
+    "Saved",
+    "TraceRefused",
+    "Undecided",
+    "Variable",
+    "Verdict",
+    "__version__",
+    "ball",
+    "enclosure",
+    "evaluate",
+    "format_named",
+    "layer",
+    "load",
+    "lower",
+    "majorant",
+    "output",
+    "point",
+    "range_test",
+    "relu_branches",
+    "running",
+    "save",
+    "trace",
+    "with_order",
+]

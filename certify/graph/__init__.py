@@ -1,0 +1,33 @@
+"""Kernels as graphs: trace array code into scalar operations, and fix the order of its sums."""
+
+from certify.graph.evaluation import AnyOrder, Arithmetic, Values, apply, evaluate, output
+from certify.graph.graph import ZERO, Graph, InputBlock, Instruction, Op, Output, live_terms
+from certify.graph.lowering import lower
+from certify.graph.orders import ORDERS, with_order
+from certify.graph.places import Place, layer
+from certify.graph.traced import Traced
+from certify.graph.tracing import Variable, trace
+
+__all__ = [
+    "ORDERS",
+    "ZERO",
+    "AnyOrder",
+    "Arithmetic",
+    "Graph",
+    "InputBlock",
+    "Instruction",
+    "Op",
+    "Output",
+    "Place",
+    "Traced",
+    "Values",
+    "Variable",
+    "apply",
+    "evaluate",
+    "layer",
+    "live_terms",
+    "lower",
+    "output",
+    "trace",
+    "with_order",
+]

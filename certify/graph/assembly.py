@@ -1,0 +1,109 @@
+"""Building a graph, instruction by instruction; the tracer and `expand` both write through this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from certify.graph.graph import Graph, Ids, InputBlock, Op, Output
+from certify.graph.places import Place
+
+_NONE = np.empty(0, dtype=np.int32)
+
+
+class Assembler:
+    """Collects instructions and hands out node numbers in execution order."""
+
+    def __init__(self, inputs: tuple[InputBlock, ...]) -> None:
+        self.inputs = inputs
+        self.n_nodes = inputs[-1].stop if inputs else 0
+        self._op: list[int] = []
+        self._start: list[int] = [self.n_nodes]
+        self._terms: list[int] = []
+        self._left: list[Ids] = []
+        self._right: list[Ids] = []
+        self._exponent: list[int] = []
+        self._place: list[int] = []
+        self._places: dict[Place, int] = {}
+        self._constants: list[float] = []
+        self._negations: list[tuple[int, Ids]] = []
+        self._differences: list[tuple[int, Ids, Ids]] = []
+
+    def emit(self, op: Op, left: Ids, right: Ids | None, place: Place, *, exponent: int = 0) -> Ids:
+        """Append an instruction; returns the numbers of its lanes, shape (lanes,).
+
+        Operands are shaped as `certify.graph.Instruction` says.
+        """
+        right = _NONE if right is None else right
+        lanes = left.shape[-1] * (right.shape[-1] if op is Op.DOT else 1)
+        first = self.n_nodes
+        self.n_nodes += lanes
+        self._op.append(int(op))
+        self._start.append(self.n_nodes)
+        self._terms.append(len(left) if op in (Op.SUM, Op.DOT) else 0)
+        self._left.append(left.ravel())
+        self._right.append(right.ravel())
+        self._exponent.append(exponent)
+        self._place.append(self._places.setdefault(place, len(self._places)))
+        if op is Op.NEG:
+            self._negations.append((first, left))
+        elif op is Op.SUB:
+            self._differences.append((first, left, right))
+        return np.arange(first, self.n_nodes, dtype=np.int32)
+
+    def constants(self, values: npt.NDArray[np.float64], place: Place) -> Ids:
+        """Append a CONST instruction for `values`, shape (lanes,); returns its node numbers."""
+        first = len(self._constants)
+        self._constants.extend(values.tolist())
+        return self.emit(Op.CONST, np.arange(first, first + len(values), dtype=np.int32), None, place)
+
+    def negated(self, ids: Ids) -> Ids:
+        """For each node, the node it is the negation of, or -1."""
+        return _looked_up(self._negations, ids)
+
+    def difference(self, ids: Ids) -> tuple[Ids, Ids]:
+        """For each node, the pair (y, x) that it is the difference y - x of, or -1."""
+        left = _looked_up([(first, y) for first, y, _ in self._differences], ids)
+        return left, _looked_up([(first, x) for first, _, x in self._differences], ids)
+
+    def finish(self, outputs: Mapping[str, Output], order: str | None = None) -> Graph:
+        """The graph of everything emitted so far."""
+        return Graph(
+            inputs=self.inputs,
+            op=np.array(self._op, dtype=np.uint8),
+            start=np.array(self._start, dtype=np.int64),
+            terms=np.array(self._terms, dtype=np.int32),
+            left_at=_offsets(self._left),
+            left=_joined(self._left),
+            right_at=_offsets(self._right),
+            right=_joined(self._right),
+            exponent=np.array(self._exponent, dtype=np.int32),
+            constants=np.array(self._constants, dtype=np.float64),
+            place=np.array(self._place, dtype=np.int32),
+            places=tuple(self._places),
+            outputs=dict(outputs),
+            order=order,
+        )
+
+
+def _offsets(parts: list[Ids]) -> npt.NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+
+
+def _joined(parts: list[Ids]) -> Ids:
+    return np.concatenate([_NONE, *parts])
+
+
+def _looked_up(table: list[tuple[int, Ids]], ids: Ids) -> Ids:
+    """`operands[id - first]` of the instruction that id belongs to, -1 if it belongs to none of the table."""
+    result = np.full(ids.shape, -1, dtype=np.int32)
+    if table and len(ids):
+        starts = np.array([first for first, _ in table])
+        slot = np.searchsorted(starts, ids, side="right") - 1
+        for k in np.unique(slot[slot >= 0]).tolist():
+            first, operands = table[k]
+            mine = (slot == k) & (ids < first + len(operands))
+            result[mine] = operands[ids[mine] - first]
+    return result

@@ -1,0 +1,165 @@
+"""Evaluating a graph: one loop over its instructions, whatever the arithmetic.
+
+An arithmetic represents the values of n nodes as one array whose **last axis is the node**: shape (n,) for floats,
+(2, n) for enclosures, (5, n) for running errors. Its operations take such arrays for the lanes of one instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from certify.errors import InputRejected, OrderUnspecified
+from certify.graph.graph import ZERO, Graph, Instruction, Op, live_terms
+from certify.graph.orders import ORDERS
+
+Values = npt.NDArray[Any]
+
+
+class Arithmetic(Protocol):
+    """What a graph is evaluated in; shapes are (..., lanes)."""
+
+    def empty(self, n: int) -> Values:
+        """Room for the values of n nodes."""
+        ...
+
+    def constant(self, values: npt.NDArray[np.float64]) -> Values:
+        """The kernel's own constants."""
+        ...
+
+    def add(self, a: Values, b: Values) -> Values:
+        """Lanewise a + b."""
+        ...
+
+    def sub(self, a: Values, b: Values) -> Values:
+        """Lanewise a - b."""
+        ...
+
+    def mul(self, a: Values, b: Values) -> Values:
+        """Lanewise a * b."""
+        ...
+
+    def neg(self, a: Values) -> Values:
+        """Lanewise -a."""
+        ...
+
+    def relu(self, a: Values) -> Values:
+        """Lanewise max(a, 0)."""
+        ...
+
+    def scale(self, a: Values, exponent: int) -> Values:
+        """Lanewise a * 2**exponent."""
+        ...
+
+
+class AnyOrder(Arithmetic, Protocol):
+    """An arithmetic that evaluates sums whose order is open, by a rule that holds for every order."""
+
+    def sum(self, a: Values, live: npt.NDArray[np.int64]) -> Values:
+        """Sum of `a`, shape (..., terms, lanes), over terms; `live` counts the terms that are no structural zeros."""
+        ...
+
+    def dot(self, a: Values, b: Values, live: npt.NDArray[np.int64]) -> Values:
+        """Matrix product of `a` (..., terms, I) and `b` (..., terms, J), lanes (..., I J); `live` (I J,) as above."""
+        ...
+
+
+def evaluate(
+    graph: Graph, arithmetic: Arithmetic, inputs: Mapping[str, Values], *, outputs: Iterable[str] | None = None
+) -> Values:
+    """The values of all nodes, shape (..., n_nodes + 1); the last place holds the structural zero (node -1).
+
+    `inputs` maps each input's name to its values, shape (..., *shape of the input). Values off the support are ignored.
+    With `outputs`, instructions that none of these outputs needs are left out, and their nodes are undefined.
+
+    Raises
+    ------
+    InputRejected : an input is missing or has the wrong shape.
+    OrderUnspecified : the graph has sums without an order, and the arithmetic needs one.
+    """
+    values = arithmetic.empty(graph.n_nodes + 1)
+    values[..., ZERO:] = arithmetic.constant(np.zeros(1))
+    for block in graph.inputs:
+        if block.name not in inputs:
+            raise InputRejected(f"input {block.name} is missing", "give a value for every input of the kernel")
+        given = np.asarray(inputs[block.name])
+        if given.shape[given.ndim - block.support.ndim :] != block.support.shape:
+            raise InputRejected(
+                f"input {block.name} has shape {given.shape}", f"give the traced shape {block.support.shape}"
+            )
+        values[..., block.start : block.stop] = given[..., block.support]
+    needed = np.ones(len(graph), dtype=np.bool_) if outputs is None else _needed(graph, outputs)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        for instruction in graph.instructions():
+            if not needed[instruction.index]:
+                continue
+            lanes = slice(instruction.start, instruction.stop)
+            values[..., lanes] = apply(graph, instruction, arithmetic, values)
+    return values
+
+
+def apply(graph: Graph, i: Instruction, arithmetic: Arithmetic, values: Values) -> Values:
+    """The values of one instruction's lanes, shape (..., lanes), from those of the nodes before it."""
+    if i.op is Op.CONST:
+        return arithmetic.constant(graph.constants[i.left])
+    a = values.take(i.left, axis=-1)
+    if i.op is Op.NEG:
+        return arithmetic.neg(a)
+    if i.op is Op.RELU:
+        return arithmetic.relu(a)
+    if i.op is Op.SCALE:
+        return arithmetic.scale(a, i.exponent)
+    b = values.take(i.right, axis=-1)
+    if i.op is Op.ADD:
+        return arithmetic.add(a, b)
+    if i.op is Op.SUB:
+        return arithmetic.sub(a, b)
+    if i.op is Op.MUL:
+        return arithmetic.mul(a, b)
+    if i.op is Op.OVERWRITE:
+        # an arithmetic may know a sharper rule than the two operations in turn
+        overwrite = getattr(arithmetic, "overwrite", lambda x, y: arithmetic.add(x, arithmetic.sub(y, x)))
+        return np.asarray(overwrite(a, b))
+    return _reduce(graph, i, arithmetic, a, b)
+
+
+def _needed(graph: Graph, outputs: Iterable[str]) -> npt.NDArray[np.bool_]:
+    """Which instructions the outputs depend on."""
+    wanted = np.zeros(graph.n_nodes + 1, dtype=np.bool_)
+    for name in outputs:
+        wanted[graph.outputs[name].ids] = True
+    needed = np.zeros(len(graph), dtype=np.bool_)
+    for i in graph.instructions(backward=True):
+        if wanted[i.start : i.stop].any():
+            needed[i.index] = True
+            if i.op is not Op.CONST:
+                wanted[i.left] = True
+                wanted[i.right] = True
+    return needed
+
+
+def _reduce(graph: Graph, i: Instruction, arithmetic: Any, a: Values, b: Values) -> Values:
+    terms = len(i.left)
+    if graph.order is not None:
+        order = ORDERS[graph.order]
+        if i.op is Op.SUM:
+            return np.asarray(order(arithmetic, lambda k: a[..., k, :], terms))
+        product = order(arithmetic, lambda k: arithmetic.mul(a[..., k, :, None], b[..., k, None, :]), terms)
+        return np.asarray(product.reshape((*product.shape[:-2], -1)))
+    if not hasattr(arithmetic, "dot"):
+        raise OrderUnspecified(
+            f"the sum at {graph.describe(i.start)} has no order", "trace the kernel with an order such as serial"
+        )
+    live = live_terms(i)
+    return np.asarray(arithmetic.sum(a, live) if i.op is Op.SUM else arithmetic.dot(a, b, live))
+
+
+def output(graph: Graph, arithmetic: Arithmetic, values: Values, name: str) -> Values:
+    """The values of output `name`, shape (..., *shape of the output)."""
+    out = graph.outputs[name]
+    known = arithmetic.constant(out.known.ravel())
+    nodes = values.take(out.ids.ravel(), axis=-1)
+    return np.where(out.ids.ravel() == ZERO, known, nodes).reshape((*values.shape[:-1], *out.ids.shape))

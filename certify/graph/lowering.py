@@ -1,0 +1,73 @@
+"""Lowering: the scalar program behind a graph, one node for every operation.
+
+Evaluations do not need it (they run the order model as they go). It is for what looks at single operations: adjoints,
+and counting.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from certify.graph.assembly import Assembler
+from certify.graph.evaluation import Values, apply
+from certify.graph.graph import ZERO, Floats, Graph, Op, Output
+from certify.graph.orders import with_order
+
+
+def lower(graph: Graph, order: str | None = None) -> Graph:
+    """`graph` with every SUM and DOT written out as additions and products in its order, or in the one given.
+
+    Raises
+    ------
+    InputRejected : the order has no model.
+    OrderUnspecified : neither the graph nor the call names an order.
+    """
+    graph = graph if order is None else with_order(graph, order)
+    nodes = _Nodes(graph)
+    ids = np.full(graph.n_nodes + 1, ZERO, dtype=np.int32)
+    ids[: graph.n_inputs] = np.arange(graph.n_inputs, dtype=np.int32)
+    for i in graph.instructions():
+        nodes.place = graph.places[int(graph.place[i.index])]
+        ids[i.start : i.stop] = apply(graph, i, nodes, ids)
+    outputs = {name: Output(ids.take(out.ids), out.known) for name, out in graph.outputs.items()}
+    return nodes.assembler.finish(outputs, graph.order)
+
+
+class _Nodes:
+    """The arithmetic whose values are node numbers and whose operations are instructions; zeros are skipped."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.assembler = Assembler(graph.inputs)
+        self.place = graph.places[0]
+
+    def empty(self, n: int) -> Values:
+        return np.full(n, ZERO, dtype=np.int32)
+
+    def constant(self, values: Floats) -> Values:
+        return self.assembler.constants(values, self.place)
+
+    def add(self, a: Values, b: Values) -> Values:
+        a, b = np.broadcast_arrays(a, b)
+        return self._emit(Op.ADD, a, b, (a != ZERO) & (b != ZERO), np.maximum(a, b))
+
+    def sub(self, a: Values, b: Values) -> Values:
+        return self._emit(Op.SUB, a, b, a != ZERO, a)
+
+    def mul(self, a: Values, b: Values) -> Values:
+        a, b = np.broadcast_arrays(a, b)
+        return self._emit(Op.MUL, a, b, (a != ZERO) & (b != ZERO), np.minimum(a, b))
+
+    def neg(self, a: Values) -> Values:
+        return self.assembler.emit(Op.NEG, a, None, self.place)
+
+    def relu(self, a: Values) -> Values:
+        return self.assembler.emit(Op.RELU, a, None, self.place)
+
+    def scale(self, a: Values, exponent: int) -> Values:
+        return self.assembler.emit(Op.SCALE, a, None, self.place, exponent=exponent)
+
+    def _emit(self, op: Op, a: Values, b: Values, live: Values, otherwise: Values) -> Values:
+        ids = otherwise.astype(np.int32)
+        if live.any():
+            ids[live] = self.assembler.emit(op, a[live], b[live], self.place)
+        return ids

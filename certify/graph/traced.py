@@ -1,0 +1,169 @@
+"""The array type of a trace: an ndarray of nodes that records what is done to it.
+
+NumPy hands operations over through `__array_ufunc__` and `__array_function__`; `certify.graph.operations` says what
+each one becomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.lib.mixins
+import numpy.typing as npt
+
+from certify.errors import TraceRefused
+from certify.graph.assembly import Assembler
+from certify.graph.graph import ZERO, Floats, Ids
+from certify.graph.places import here
+
+KNOWN = ZERO  # an element that is no node is a known number, nearly always a structural zero
+
+
+class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
+    """An array of graph nodes: element i is the node `ids[i]`, or the known number `known[i]` where `ids[i] == -1`.
+
+    Known numbers other than structural zeros arise when a kernel mixes constants in; `known` is 0 at nodes.
+    """
+
+    def __init__(self, assembler: Assembler, ids: Ids, known: Floats) -> None:
+        self.assembler = assembler
+        self.ids = ids
+        self.known = known
+
+    # shape, without arithmetic
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the array."""
+        return self.ids.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self.ids.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.ids.size
+
+    @property
+    def dtype(self) -> np.dtype[np.float64]:
+        """What the kernel may ask of: a real dtype. The format is chosen when the graph is evaluated."""
+        return np.dtype(np.float64)
+
+    @property
+    def T(self) -> Traced:
+        """Transpose."""
+        return self.moved(lambda x: x.T)
+
+    def moved(self, move: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Traced:
+        """The array after `move`, which only selects, repeats or rearranges elements."""
+        return Traced(self.assembler, np.asarray(move(self.ids)), np.asarray(move(self.known)))
+
+    def __getitem__(self, key: Any) -> Traced:
+        if isinstance(key, Traced) or (isinstance(key, tuple) and any(isinstance(k, Traced) for k in key)):
+            raise _refused("an index that depends on data", "index with known integers, slices or masks")
+        return self.moved(lambda x: x[key])
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Any:
+        return (self[k] for k in range(len(self)))
+
+    def transpose(self, *axes: Any) -> Traced:
+        """As `numpy.ndarray.transpose`."""
+        return self.moved(lambda x: x.transpose(*axes))
+
+    def reshape(self, *shape: Any) -> Traced:
+        """As `numpy.ndarray.reshape`."""
+        return self.moved(lambda x: x.reshape(*shape))
+
+    def ravel(self) -> Traced:
+        """As `numpy.ndarray.ravel`."""
+        return self.moved(np.ravel)
+
+    def diagonal(self, *args: Any) -> Traced:
+        """As `numpy.ndarray.diagonal`."""
+        return self.moved(lambda x: x.diagonal(*args))
+
+    def trace(self) -> Traced:
+        """As `numpy.ndarray.trace`: one SUM node."""
+        return self.diagonal().sum()
+
+    def copy(self) -> Traced:
+        """The array itself: traced arrays do not change."""
+        return self
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> Traced:
+        """As `numpy.sum`: one SUM node per result, of unspecified order."""
+        from certify.graph.operations import total
+
+        return total(self, axis, keepdims)
+
+    # what a graph cannot hold
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise _refused("an assignment to elements in place", "build the array with numpy.where or numpy.stack")
+
+    def __bool__(self) -> bool:
+        raise _refused(
+            "a branch on a value of the kernel",
+            "trace each side on its own, or use numpy.where with a known mask",
+        )
+
+    def __float__(self) -> float:
+        raise _refused("a conversion of a traced value to a Python number", "keep it an array")
+
+    __int__ = __index__ = __float__
+
+    # NumPy's protocols
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        from certify.graph.operations import REDUCTIONS, UFUNCS
+
+        if method == "reduce" and ufunc in REDUCTIONS:
+            kwargs.pop("dtype", None)
+            kwargs.pop("out", None)
+            return REDUCTIONS[ufunc](inputs[0], **kwargs)
+        if method != "__call__" or ufunc not in UFUNCS or kwargs:
+            what = f"numpy.{ufunc.__name__}" + (f".{method}" if method != "__call__" else "")
+            raise _refused(
+                what + (" with " + ", ".join(kwargs) if kwargs else ""),
+                "use +, -, *, @, sums and maximum(x, 0)",
+            )
+        return UFUNCS[ufunc](*(as_traced(self.assembler, x) for x in inputs))
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        from certify.graph.operations import FUNCTIONS
+
+        if func not in FUNCTIONS:
+            raise _refused(f"numpy.{func.__name__}", "use +, -, *, @, sums, maximum(x, 0) and rearrangements")
+        return FUNCTIONS[func](*args, **kwargs)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise _refused("a conversion of a traced array to a plain one", "keep the kernel in NumPy operations")
+
+
+def as_traced(assembler: Assembler, value: Any) -> Traced:
+    """`value` as a traced array; numbers become known elements."""
+    if isinstance(value, Traced):
+        if value.assembler is not assembler:
+            raise _refused("a mixture of arrays from two traces", "trace one kernel at a time")
+        return value
+    array = np.asarray(value)
+    if array.dtype.kind not in "buif":
+        raise _refused(f"an operand of type {type(value).__name__}", "use real numbers")
+    known = array.astype(np.float64)
+    if not np.isfinite(known).all():
+        raise _refused("a constant that is not finite", "use finite numbers")
+    if array.dtype.kind != "f" and (known.astype(array.dtype) != array).any():
+        raise _refused("an integer constant that binary64 cannot hold", "use a smaller one")
+    return Traced(assembler, np.full(known.shape, KNOWN, dtype=np.int32), known)
+
+
+def _refused(what: str, remedy: str) -> TraceRefused:
+    return TraceRefused(f"the kernel uses {what} at {here()}", remedy)

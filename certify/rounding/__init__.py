@@ -1,0 +1,23 @@
+"""Rounding-error and range bounds: one theorem per module."""
+
+from certify.rounding.bounds import Bounds
+from certify.rounding.majorant import Majorant, majorant
+from certify.rounding.range import Branches, Range, range_test, relu_branches
+from certify.rounding.region import Region, ball, point, variables
+from certify.rounding.running import Running, running
+
+__all__ = [
+    "Bounds",
+    "Branches",
+    "Majorant",
+    "Range",
+    "Region",
+    "Running",
+    "ball",
+    "majorant",
+    "point",
+    "range_test",
+    "relu_branches",
+    "running",
+    "variables",
+]

@@ -1,0 +1,113 @@
+"""How much of a rounding bound can be reached: an adversary who chooses the direction of every rounding.
+
+The adversary obeys the same model as the bounds, |fl(y) - y| <= half an ulp of y, and knows the adjoints: it moves each
+operation's result half an ulp in the direction that moves the output up. The error it reaches, in exact arithmetic, is
+a lower bound of the worst case in that model (IEEE rounding itself cannot choose). It measures tightness; no
+certificate uses it. At a point it may exceed the running bound by a second-order share, since that bound knows which
+floats are computed there and the adversary computes others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from certify.arithmetic import BINARY64, Format, Ieee
+from certify.arithmetic.dyadic import Dyadic, fractions
+from certify.graph import Graph, Op, Values, evaluate, lower
+
+
+def attained(
+    graph: Graph, format: Format, inputs: Mapping[str, npt.ArrayLike], output: str, index: tuple[int, ...]
+) -> Fraction:
+    """The error in element `index` of `output` that the adversary reaches at `inputs`, absolute, exact.
+
+    The inputs are taken as numbers of the format. The graph needs an order; it is lowered to single operations.
+    """
+    program = lower(graph)
+    ids = program.outputs[output].ids
+    node = int(ids[index])
+    signs = np.sign(adjoint(program, inputs, node))
+    dyadic, adversary = Dyadic(), _Adversary(format, signs, program.n_inputs)
+    given = {name: dyadic.constant(value) for name, value in inputs.items()}
+    moved, exact = (evaluate(program, arithmetic, given)[:, node] for arithmetic in (adversary, dyadic))
+    difference = fractions(dyadic.sub(moved[:, None], exact[:, None]))[0]
+    return abs(Fraction(difference))
+
+
+def adjoint(program: Graph, inputs: Mapping[str, npt.ArrayLike], node: int) -> npt.NDArray[np.float64]:
+    """d node / d (each node), by a reverse sweep in binary64 over a lowered graph; shape (n_nodes + 1,)."""
+    ieee = Ieee(BINARY64)
+    values = evaluate(program, ieee, {name: ieee.constant(np.asarray(value)) for name, value in inputs.items()})
+    slope = np.zeros(program.n_nodes + 1)
+    slope[node] = 1.0
+    for i in program.instructions(backward=True):
+        here = slope[i.start : i.stop]
+        if i.op in (Op.ADD, Op.SUB):
+            np.add.at(slope, i.left, here)
+            np.add.at(slope, i.right, here if i.op is Op.ADD else -here)
+        elif i.op is Op.MUL:
+            np.add.at(slope, i.left, here * values[i.right])
+            np.add.at(slope, i.right, here * values[i.left])
+        elif i.op is Op.NEG:
+            np.add.at(slope, i.left, -here)
+        elif i.op is Op.RELU:
+            np.add.at(slope, i.left, here * (values[i.left] > 0))
+        elif i.op is Op.SCALE:
+            np.add.at(slope, i.left, np.ldexp(here, i.exponent))
+    return slope
+
+
+class _Adversary(Dyadic):
+    """Exact arithmetic in which each sum and product is moved half an ulp, in the direction of `signs`."""
+
+    def __init__(self, format: Format, signs: npt.NDArray[np.float64], start: int) -> None:
+        self._format = format
+        self._signs = signs
+        self._next = start  # instructions come in execution order, so lanes are counted as they are computed
+
+    def add(self, a: Values, b: Values) -> Values:
+        exact = super().add(a, b)
+        return self._moved(exact, np.minimum(self._sums(exact), np.minimum(_size(a), _size(b))))
+
+    def sub(self, a: Values, b: Values) -> Values:
+        return self.add(a, super().neg(b))
+
+    def mul(self, a: Values, b: Values) -> Values:
+        exact = super().mul(a, b)
+        return self._moved(exact, np.minimum(self._half_ulp(exact), _size(exact)))
+
+    def neg(self, a: Values) -> Values:
+        return self._passed(super().neg(a))
+
+    def relu(self, a: Values) -> Values:
+        return self._passed(super().relu(a))
+
+    def scale(self, a: Values, exponent: int) -> Values:
+        return self._passed(super().scale(a, exponent))
+
+    def _passed(self, values: Values) -> Values:
+        self._next += values.shape[-1]
+        return values
+
+    def _moved(self, values: Values, distance: npt.NDArray[np.float64]) -> Values:
+        lanes = values.shape[-1]
+        signs = self._signs[self._next : self._next + lanes]
+        self._next += lanes
+        return super().add(values, super().constant(signs * distance))
+
+    def _half_ulp(self, exact: Values) -> npt.NDArray[np.float64]:
+        _, exponent = np.frexp(_size(exact))  # half an ulp at 2**(e - 1) <= size < 2**e is 2**(e - 1 - p)
+        last = np.maximum(exponent - 1, self._format.emin) - self._format.precision
+        return np.asarray(np.ldexp(1.0, last))
+
+    def _sums(self, exact: Values) -> npt.NDArray[np.float64]:
+        """Sums that are subnormal or in the first normal binade are exact."""
+        return np.where(_size(exact) >= 2 * self._format.min_normal, self._half_ulp(exact), 0.0)
+
+
+def _size(values: Values) -> npt.NDArray[np.float64]:
+    return np.asarray(np.abs(fractions(values).astype(np.float64)))

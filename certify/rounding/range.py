@@ -1,0 +1,87 @@
+"""The range test: no operation overflows, or which one may, or one that does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from certify.arithmetic import Ieee
+from certify.graph import Graph, evaluate
+from certify.rounding.bounds import Bounds
+from certify.rounding.region import Floats, Region
+
+
+@dataclass(frozen=True)
+class Range:
+    """Outcome of the range test.
+
+    Exactly one of these holds: `node` is None (proved: no operation overflows anywhere in the region, and no result
+    exceeds `max_magnitude`); `witness` names inputs of the region at which `node` overflows (refuted); or neither could
+    be shown (undecided), and `node` is the first that is not proved finite.
+    """
+
+    max_magnitude: float
+    limit: float
+    node: int | None
+    place: str
+    witness: Mapping[str, Floats] | None
+
+
+def range_test(bounds: Bounds, region: Region) -> Range:
+    """Whether the program of `bounds` can overflow in `region`.
+
+    **Theorem.** If every enclosure [low, high] of the running error analysis is finite, no operation overflows.
+    *Proof.* By induction over the operations, partial sums included: as long as none before it overflowed, the computed
+    value of an operation lies between fl of its extreme exact values: numbers of the format or, on overflow, infinite.
+    An infinite or undefined end of a partial sum stays one in the sum: adding never makes it finite again. QED
+    """
+    limit = bounds.format.largest
+    node = bounds.first_overflow()
+    if node is None:
+        return Range(float(bounds.format.round(np.array(bounds.peak))), limit, None, "", None)
+    for inputs in _candidates(region):
+        overflowed = _overflow_at(bounds.graph, bounds, inputs)
+        if overflowed is not None:
+            return Range(float("inf"), limit, overflowed, bounds.graph.describe(overflowed), inputs)
+    return Range(float("inf"), limit, node, bounds.graph.describe(node), None)
+
+
+def _candidates(region: Region) -> list[Mapping[str, Floats]]:
+    """Inputs worth a try: the middle, and for a region that is no point the largest magnitudes with both signs."""
+    if region.is_point:
+        return [region.lower]
+    return [{name: region.lower[name] / 2 + region.upper[name] / 2 for name in region.lower}]
+
+
+def _overflow_at(graph: Graph, bounds: Bounds, inputs: Mapping[str, Floats]) -> int | None:
+    ieee = Ieee(bounds.format)
+    values = evaluate(graph, ieee, {name: ieee.constant(value) for name, value in inputs.items()})
+    finite = np.isfinite(values)
+    return None if finite.all() else int(np.argmin(finite))
+
+
+@dataclass(frozen=True)
+class Branches:
+    """How many ReLUs are proved active, proved inactive, or take both branches in the region as far as is known."""
+
+    active: int
+    inactive: int
+    undecided: int
+
+
+def relu_branches(bounds: Bounds) -> Branches:
+    """Count the ReLUs of the program by branch; decided means that computed and exact value agree on the side."""
+    from certify.graph import Op
+
+    active = inactive = undecided = 0
+    for i in bounds.graph.instructions():
+        if i.op is Op.RELU:
+            low, high, error = bounds.low[i.left], bounds.high[i.left], bounds.error[i.left]
+            # x^ >= low and x >= x^ - E; the sign of a rounded difference is the sign of the difference
+            above, below = (low - error >= 0), (high + error <= 0)
+            inactive += int(np.count_nonzero(below))
+            active += int(np.count_nonzero(above & ~below))
+            undecided += int(np.count_nonzero(~above & ~below))
+    return Branches(active, inactive, undecided)
