@@ -27,7 +27,7 @@ lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy certify
-	rm -rf build/installed
+	rm -rf build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/installed .
 	cd build/installed && $(abspath $(BIN))/lint-imports --no-logo --no-cache ../../pyproject.toml
 

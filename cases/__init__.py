@@ -10,7 +10,7 @@ from certify.cases.case import Case, Options, Progress
 from certify.errors import InputRejected
 
 CASES = {
-    "polyprox": "certify.cases.polyprox.certificates",
+    "polyprox": "certify.cases.polyprox.case",
 }
 
 

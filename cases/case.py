@@ -20,18 +20,18 @@ class Options:
 
     Attributes
     ----------
-    formats : names of formats, coarse to fine; empty means float16, float32 and float64, and then the overall verdict
+    formats : names of formats; empty means float16, float32 and float64, and then the overall verdict
         rests on the coarsest of them that is enough. Formats that are named must all be certified.
     order : how sums are evaluated.
     radius : Frobenius radius of the ball of the uniform claims; 0 leaves them out.
-    tol : the error in one update, Frobenius, that is small enough for the user's purpose.
+    tol : the error in one update, Frobenius, that is small enough for the user's purpose; None if any is.
     samples : how many states of the ball to replay beside the proof; a measurement, not a bound.
     """
 
     formats: tuple[str, ...] = ()
     order: str = "serial"
     radius: float = 0.01
-    tol: float = 1e-3
+    tol: float | None = None
     samples: int = 4
 
 

@@ -2,6 +2,7 @@
 
 from certify.certificate.claims import Claim, Verdict, overall
 from certify.certificate.numbers import decimal_up, parse, require_number, to_hex, to_text
+from certify.certificate.producer import producer
 from certify.certificate.report import SCHEMA_ID, Report, decode, encode, read, schema, write
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "encode",
     "overall",
     "parse",
+    "producer",
     "read",
     "require_number",
     "schema",

@@ -20,6 +20,11 @@ from certify.graph.places import here
 
 KNOWN = ZERO  # an element that is no node is a known number, nearly always a structural zero
 
+# What a kernel may use; `certify.graph.operations` fills these tables.
+UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}
+REDUCTIONS: dict[np.ufunc, Callable[..., Any]] = {}
+FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+
 
 class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
     """An array of graph nodes: element i is the node `ids[i]`, or the known number `known[i]` where `ids[i] == -1`.
@@ -100,9 +105,8 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
 
     def sum(self, axis: Any = None, keepdims: bool = False) -> Traced:
         """As `numpy.sum`: one SUM node per result, of unspecified order."""
-        from certify.graph.operations import total
-
-        return total(self, axis, keepdims)
+        result: Traced = FUNCTIONS[np.sum](self, axis=axis, keepdims=keepdims)
+        return result
 
     # what a graph cannot hold
 
@@ -123,8 +127,6 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
     # NumPy's protocols
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from certify.graph.operations import REDUCTIONS, UFUNCS
-
         if method == "reduce" and ufunc in REDUCTIONS:
             kwargs.pop("dtype", None)
             kwargs.pop("out", None)
@@ -138,8 +140,6 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
         return UFUNCS[ufunc](*(as_traced(self.assembler, x) for x in inputs))
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        from certify.graph.operations import FUNCTIONS
-
         if func not in FUNCTIONS:
             raise _refused(f"numpy.{func.__name__}", "use +, -, *, @, sums, maximum(x, 0) and rearrangements")
         return FUNCTIONS[func](*args, **kwargs)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from certify.errors import InputRejected, TraceRefused
+from certify.graph import operations as _operations  # noqa: F401  (fills the tables of Traced)
 from certify.graph.assembly import Assembler
 from certify.graph.graph import Graph, InputBlock, Output
 from certify.graph.orders import with_order

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from certify.cases.polyprox import (
+    State,
     blas,
     decode,
     encode,
@@ -14,8 +17,13 @@ from certify.cases.polyprox import (
     update_exact,
     weights,
 )
-from certify.cases.polyprox.layers import CONTROLS, FLAGS, PERSISTENT, SCALAR_SCRATCH, WIDE_SCRATCH
+from certify.cases.polyprox.certificates import graph_of, inputs_of
+from certify.cases.polyprox.layers import SCALAR_SCRATCH, WIDE_SCRATCH
 from polyprox_states import distance, random_state
+
+from certify.arithmetic import BINARY64
+from certify.rounding import point, running
+from certify.rounding.posterior import error
 
 CAPACITIES = [1, 2, 3, 4, 8, 13, 16, 32]
 
@@ -61,31 +69,42 @@ def test_overwrite_loses_what_lies_below_the_old_ulp(dtype: type, small: float) 
     assert W[0, 1] == 0
 
 
-def three_blocks(P: int, seed: int, clears: object = True) -> list[tuple[np.ndarray, np.ndarray, int, object]]:
-    """Feed the full stream through three blocks; return (stream before, after, p, exact update of before)."""
+def three_blocks(
+    P: int, seed: int, clears: object = True, executor: object = None
+) -> list[tuple[np.ndarray, np.ndarray, State, object]]:
+    """Feed the full stream through three blocks; return (stream before, after, the first state, exact update).
+
+    alpha is of the paper's size: it prints an error of half an ulp of numbers in [1/4, 1/2).
+    """
     rng = np.random.default_rng([P, seed])
     p = P if seed % 2 == 0 else int(rng.integers(1, P + 1))
-    state = random_state(rng, p, P, 1, scale=0.3)
+    state = random_state(rng, p, P, 1, scale=0.3, alpha=0.3)
     Z = encode(state)
     transitions = []
     for _ in range(3):
         W, alpha = decode(Z, p)
-        after = forward(Z, weights(P, clears), blas())
-        transitions.append((Z, after, p, update_exact(state, W=W, alpha=alpha)))
+        after = forward(Z, weights(P, clears), blas() if executor is None else executor)
+        transitions.append((Z, after, state, update_exact(state, W=W, alpha=alpha)))
         Z = after
     return transitions
 
 
 @pytest.mark.parametrize("P", [1, 2, 4, 8, 16])
 def test_the_full_stream_can_be_fed_back(P: int) -> None:
-    """Every block is within a few 1e-16 of its exact update, leaves scratch exactly 0 and the rest untouched."""
+    """Three blocks, fully fed back: errors at the paper's level, inside their certificates, scratch exactly 0."""
     at = registers(P)
-    untouched = [name for name in (*PERSISTENT, *FLAGS, *CONTROLS) if name not in ("W", "alpha")]
+    untouched = [name for name in at if name not in (*WIDE_SCRATCH, *SCALAR_SCRATCH, "W", "alpha")]
     for seed in range(10):
-        for before, after, p, exact in three_blocks(P, seed):
-            W, alpha = decode(after, p)
-            assert distance(W, exact.W) <= 5e-16
-            assert abs(alpha - float(exact.alpha)) <= 4.5e-16
+        for before, after, state, exact in three_blocks(P, seed, executor=serial(np.float64)):
+            W, alpha = decode(before, state.p)
+            at_input = replace(state, W=W, alpha=alpha)
+            certificate = running(graph_of(at_input), BINARY64, point(inputs_of(at_input)))
+            W, alpha = decode(after, state.p)
+            assert certificate.first_overflow() is None
+            assert (error(W, np.array(exact.W)) <= certificate.error_of("W")).all()
+            assert error(alpha, np.array(exact.alpha)).item() <= float(certificate.error_of("alpha"))
+            assert distance(W, exact.W) <= 1.4e-16
+            assert abs(alpha - exact.alpha) <= 2.8e-17
             for name in (*WIDE_SCRATCH, *SCALAR_SCRATCH):
                 assert not after[:, at[name]].any(), name
             for name in untouched:
@@ -98,8 +117,8 @@ def test_scratch_left_uncleared_spoils_the_next_block(clears: object) -> None:
     worst_W, worst_alpha = 0.0, 0.0
     for seed in range(10):
         transitions = three_blocks(4, seed, clears)
-        for number, (_, after, p, exact) in enumerate(transitions):
-            W, alpha = decode(after, p)
+        for number, (_, after, state, exact) in enumerate(transitions):
+            W, alpha = decode(after, state.p)
             error_W, error_alpha = distance(W, exact.W), abs(alpha - float(exact.alpha))
             if number == 0:
                 assert error_W <= 5e-16

@@ -1,0 +1,143 @@
+"""The Poly-prox case as the commands see it: states in, reports out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from certify.cases.case import Options, Progress
+
+from certify.arithmetic import Format, format_named
+from certify.certificate import Claim, Report, Verdict, producer, to_hex
+from certify.errors import InputRejected
+from certify.states import Saved, digest
+
+from .certificates import Certifier
+from .state import State, saved_from, states_from
+
+DEFAULT_FORMATS = ("float16", "float32", "float64")
+
+
+class PolyProx:
+    """The case: see `certify.cases.Case`."""
+
+    name = "polyprox"
+    title = "the Poly-prox block (one step of causal structure learning as a linear-attention transformer)"
+
+    def certify(self, saved: Saved, options: Options, progress: Progress) -> Report:
+        """Rounding and range claims for each state of the file, in each format, at the state and on the ball."""
+        states = states_from(saved)
+        if options.tol is not None and not (np.isfinite(options.tol) and options.tol > 0):
+            raise InputRejected(f"the tolerance {options.tol} is no error bound", "give a positive number")
+        formats = sorted(
+            (format_named(name) for name in set(options.formats or DEFAULT_FORMATS)), key=lambda f: f.precision
+        )
+        claims: list[Claim] = []
+        steps = len(formats) + 1
+        total = len(states) * steps
+        for k, state in enumerate(states):
+            where, suffix = (f"state {k}", f"/state={k}") if len(states) > 1 else ("the state", "")
+            certifier = Certifier(state, options, where, suffix)
+            progress(k * steps, total, f"{where}: exact update")
+            claims += certifier.exactness()
+            for j, format in enumerate(formats):
+                progress(k * steps + j + 1, total, f"{where}: {format.name}")
+                claims += certifier.rounding_and_range(format)
+        if options.tol is not None:
+            claims.append(_precision(claims, formats, options.tol))
+        progress(total, total, "done")
+        return Report(producer(), _subject(saved, states), claims, _required(claims, formats, options))
+
+    def demo(self, progress: Progress) -> tuple[Saved, str]:
+        """Three stage states of the reference solver on the embedded cytometry data."""
+        from .sachs import covariance
+        from .solver import solve, stage_states
+
+        progress(0, 1, "solving")
+        Sigma, names = covariance()
+        solution = solve(Sigma, p_max=16)
+        sentence = (
+            f"Sachs cytometry data, {len(names)} phosphoproteins: {solution.accepted} accepted steps of the reference "
+            f"solver, h = {solution.h:.1e}; an early, a middle and a late stage"
+        )
+        return saved_from(stage_states(solution, 3)), sentence
+
+    def solve(self, data: Any, names: Sequence[str], options: dict[str, Any], progress: Progress) -> tuple[Saved, str]:
+        """The reference solver on a data matrix (m, p), centred; captures stage states."""
+        from .solver import solve, stage_states
+
+        X = np.asarray(data, dtype=np.float64)
+        X = X - X.mean(axis=0)
+        Sigma = X.T @ X / len(X)
+        Sigma = (Sigma + Sigma.T) / 2
+        progress(0, 1, "solving")
+        solution = solve(Sigma, lam=options["lam"], p_max=options["p_max"])
+        states = stage_states(solution, options["count"])
+        return saved_from(states), (
+            f"{solution.accepted} accepted steps in {len(solution.stages)} stages, h = {solution.h:.1e}, "
+            f"{len(solution.edges())} edges; {len(states)} stage states captured"
+        )
+
+
+def _subject(saved: Saved, states: Sequence[State]) -> dict[str, Any]:
+    """What a report is about: sizes, digests of the file's tensors, and the controls as exact numbers."""
+    tensors = {name: digest(array) for name, array in sorted(saved.tensors.items()) if array.ndim}
+    first = states[0]
+    controls = {
+        name: to_hex(float(getattr(first, name)))
+        for name in ("alpha", "rho", "gamma", "lam", "b")
+        if name not in tensors
+    }
+    several = {"states": len(states)} if len(states) > 1 else {}
+    sizes = {"p": first.p, "p_max": first.p_max}
+    return {"case": "polyprox", **sizes, **several, "tensors": tensors, "controls": controls}
+
+
+def _enough(claims: Iterable[Claim], formats: Sequence[Format], tol: float | None) -> tuple[Format, list[str]] | None:
+    """The coarsest format all of whose claims are certified, with eps_W <= tol if tol is given; and their ids."""
+    for format in formats:
+        mine = [c for c in claims if _counts(c) and c.parameters["format"] == format.name]
+        small = all(float.fromhex(c.bounds["eps_W"]) <= (tol or np.inf) for c in mine if "eps_W" in c.bounds)
+        if small and all(c.verdict is Verdict.CERTIFIED for c in mine):
+            return format, [c.id for c in mine]
+    return None
+
+
+def _counts(claim: Claim) -> bool:
+    return claim.kind in ("rounding", "range") and claim.parameters.get("method") != "majorant"
+
+
+def _precision(claims: Sequence[Claim], formats: Sequence[Format], tol: float) -> Claim:
+    """Which format is enough for the tolerance."""
+    enough = _enough(claims, formats, tol)
+    names = ", ".join(format.name for format in formats)
+    format, ids = ("none", []) if enough is None else (enough[0].name, enough[1])
+    return Claim(
+        id=f"precision/{tol:g}",
+        kind="precision",
+        statement=f"Of {names}, {format} is the coarsest format in which one update is proved to stay in range and to "
+        f"return W within {tol:g} (Frobenius norm) of the exact update, at every state and on every ball of this report.",
+        semantics="program",
+        parameters={"tol": to_hex(tol), "format": format, "claims": ids},
+        verdict=Verdict.UNDECIDED if enough is None else Verdict.CERTIFIED,
+        reason=f"no format of {names} has eps_W <= {tol:g} and a certified range; try a finer format or a smaller radius"
+        if enough is None
+        else "",
+        theorem="docs/theory/rounding.md#running",
+    )
+
+
+def _required(claims: Sequence[Claim], formats: Sequence[Format], options: Options) -> list[str] | None:
+    """The claims that the verdict rests on: of every format asked for, else of the coarsest one that is enough.
+
+    None means all of them: no format is enough, and the verdict must say so.
+    """
+    precision = [c.id for c in claims if c.kind == "precision"]
+    if options.formats:
+        return [c.id for c in claims if _counts(c)] + precision
+    enough = _enough(claims, formats, options.tol)
+    return None if enough is None else enough[1] + precision
+
+
+CASE = PolyProx()

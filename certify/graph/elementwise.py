@@ -1,0 +1,197 @@
+"""Elementwise operations on traced arrays, with the exact ones left out (see `certify.graph.tracing`)."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from certify.errors import TraceRefused
+from certify.graph.assembly import Assembler
+from certify.graph.graph import Floats, Ids, Op
+from certify.graph.places import here
+from certify.graph.traced import KNOWN, Traced, as_traced
+
+Mask = npt.NDArray[np.bool_]
+
+
+def add(a: Traced, b: Traced) -> Traced:
+    """A + b, entrywise; x + 0 and x + (-x) make no node."""
+    return _sum_of_two(Op.ADD, a, b)
+
+
+def subtract(a: Traced, b: Traced) -> Traced:
+    """A - b, entrywise; x - 0, 0 - x (a negation) and x - x do not round."""
+    return _sum_of_two(Op.SUB, a, b)
+
+
+def _sum_of_two(op: Op, a: Traced, b: Traced) -> Traced:
+    lanes = _Lanes(a, b)
+    sign = 1.0 if op is Op.ADD else -1.0
+    both = lanes.known_a & lanes.known_b
+    lanes.fold(both, lanes.a_known + sign * lanes.b_known)
+    lanes.keep(lanes.known_b & (lanes.b_known == 0), lanes.a, lanes.a_known)
+    zero_a = lanes.known_a & (lanes.a_known == 0)
+    if op is Op.ADD:
+        lanes.keep(zero_a, lanes.b, lanes.b_known)
+    else:
+        lanes.unary(Op.NEG, zero_a & ~lanes.known_b, lanes.b)
+    lanes.cancel(op)
+    if op is Op.ADD:
+        lanes.overwrite()
+    lanes.binary(op)
+    return lanes.result()
+
+
+def multiply(a: Traced, b: Traced) -> Traced:
+    """A * b, entrywise; by 0 and by 1 no node, by -1 a negation, by a power of two a scaling."""
+    lanes = _Lanes(a, b)
+    lanes.fold(lanes.known_a & lanes.known_b, lanes.a_known * lanes.b_known)
+    zero = (lanes.known_a & (lanes.a_known == 0)) | (lanes.known_b & (lanes.b_known == 0))
+    lanes.keep(zero, np.full_like(lanes.a, KNOWN), np.zeros_like(lanes.a_known))
+    for known, factor, other in (
+        (lanes.known_b, lanes.b_known, lanes.a),
+        (lanes.known_a, lanes.a_known, lanes.b),
+    ):
+        lanes.scale(known, factor, other)
+    lanes.binary(Op.MUL)
+    return lanes.result()
+
+
+def divide(a: Traced, b: Traced) -> Traced:
+    """A / b for a known power of two b: an exact scaling, barring underflow."""
+    mantissa, exponent = np.frexp(b.known)
+    if (b.ids != KNOWN).any() or (np.abs(mantissa) != 0.5).any():
+        raise TraceRefused(
+            f"the kernel divides by something else than a known power of two at {here()}",
+            "multiply by the reciprocal, given as a constant, if that is what the deployed kernel does",
+        )
+    return multiply(a, as_traced(a.assembler, np.ldexp(np.sign(mantissa), 1 - exponent)))
+
+
+def maximum(a: Traced, b: Traced) -> Traced:
+    """max(a, b) where one of the two is known to be 0: a ReLU."""
+    if (b.ids == KNOWN).all() and (b.known == 0).all():
+        x = a
+    elif (a.ids == KNOWN).all() and (a.known == 0).all():
+        x = b
+    else:
+        raise TraceRefused(f"the kernel takes a maximum of two values at {here()}", "only maximum(x, 0) has a node")
+    lanes = _Lanes(x, as_traced(x.assembler, np.zeros(np.broadcast_shapes(a.shape, b.shape))))
+    lanes.keep(lanes.known_a, np.full_like(lanes.a, KNOWN), np.maximum(lanes.a_known, 0.0))
+    lanes.unary(Op.RELU, np.ones(lanes.a.shape, dtype=np.bool_), lanes.a)
+    return lanes.result()
+
+
+def power(a: Traced, b: Traced) -> Traced:
+    """A ** 2, a product of a with itself."""
+    if b.shape == () and b.ids == KNOWN and b.known == 2:
+        return multiply(a, a)
+    raise TraceRefused(f"the kernel raises to a power other than 2 at {here()}", "write the products out")
+
+
+class _Lanes:
+    """The lanes of one elementwise operation, each handled exactly once: kept, folded, or given to an instruction."""
+
+    def __init__(self, a: Traced, b: Traced) -> None:
+        self.assembler = a.assembler
+        shape = np.broadcast_shapes(a.shape, b.shape)
+        self.shape = shape
+        self.a, self.b = (np.broadcast_to(x.ids, shape).ravel() for x in (a, b))
+        self.a_known, self.b_known = (np.broadcast_to(x.known, shape).ravel() for x in (a, b))
+        self.known_a, self.known_b = self.a == KNOWN, self.b == KNOWN
+        self.place = here()
+        self.open = np.ones(self.a.shape, dtype=np.bool_)
+        self.ids = np.full(self.a.shape, KNOWN, dtype=np.int32)
+        self.known = np.zeros(self.a.shape)
+
+    def _claim(self, mask: Mask) -> Mask:
+        mask = mask & self.open
+        self.open &= ~mask
+        return mask
+
+    def keep(self, mask: Mask, ids: Ids, known: Floats) -> None:
+        """These lanes are existing elements."""
+        mask = self._claim(mask)
+        self.ids[mask], self.known[mask] = ids[mask], known[mask]
+
+    def fold(self, mask: Mask, values: Floats) -> None:
+        """Known operands whose result every format holds exactly: at most three significant bits, near 1."""
+        exact = mask & _tiny(values) & (self.known_a & _tiny(self.a_known)) & (self.known_b & _tiny(self.b_known))
+        self.keep(exact, np.full_like(self.a, KNOWN), values)
+
+    def cancel(self, op: Op) -> None:
+        """X - x and x + (-x) are 0 exactly."""
+        nodes = self.open & ~self.known_a & ~self.known_b
+        if op is Op.SUB:
+            same = nodes & (self.a == self.b)
+        else:
+            same = np.zeros_like(nodes)
+            same[nodes] = (self.assembler.negated(self.b[nodes]) == self.a[nodes]) | (
+                self.assembler.negated(self.a[nodes]) == self.b[nodes]
+            )
+        self.keep(same, np.full_like(self.a, KNOWN), np.zeros_like(self.a_known))
+
+    def overwrite(self) -> None:
+        """x + (y - x), in either order of the two, replaces x by y."""
+        nodes = self.open & ~self.known_a & ~self.known_b
+        for old, change in ((self.a, self.b), (self.b, self.a)):
+            new, subtracted = self.assembler.difference(change[nodes])
+            mask = nodes.copy()
+            mask[nodes] = (subtracted == old[nodes]) & (new != KNOWN)
+            fresh = np.full_like(self.a, KNOWN)
+            fresh[nodes] = new
+            mask = self._claim(mask)
+            if mask.any():
+                self.ids[mask] = self.assembler.emit(Op.OVERWRITE, old[mask], fresh[mask], self.place)
+
+    def unary(self, op: Op, mask: Mask, operand: Ids, exponent: int = 0) -> None:
+        """An instruction of one operand over these lanes."""
+        mask = self._claim(mask)
+        if mask.any():
+            self.ids[mask] = self.assembler.emit(op, operand[mask], None, self.place, exponent=exponent)
+
+    def scale(self, known: Mask, factor: Floats, other: Ids) -> None:
+        """Lanes with a known factor that is 1, -1 or a signed power of two."""
+        mantissa, exponents = np.frexp(factor)
+        power = self.open & known & (other != KNOWN) & (np.abs(mantissa) == 0.5)
+        for exponent in np.unique(exponents[power]).tolist():
+            for sign in (0.5, -0.5):
+                mask = power & (exponents == exponent) & (mantissa == sign)
+                if not mask.any():
+                    continue
+                mask = self._claim(mask)
+                ids = other[mask]
+                if exponent != 1:
+                    ids = self.assembler.emit(Op.SCALE, ids, None, self.place, exponent=exponent - 1)
+                if sign < 0:
+                    ids = self.assembler.emit(Op.NEG, ids, None, self.place)
+                self.ids[mask] = ids
+
+    def binary(self, op: Op) -> None:
+        """The remaining lanes are an instruction; known operands become constants of the kernel."""
+        mask = self._claim(self.open)
+        if mask.any():
+            left = as_nodes(self.assembler, self.a[mask], self.a_known[mask])
+            right = as_nodes(self.assembler, self.b[mask], self.b_known[mask])
+            self.ids[mask] = self.assembler.emit(op, left, right, self.place)
+
+    def result(self) -> Traced:
+        return Traced(self.assembler, self.ids.reshape(self.shape), self.known.reshape(self.shape))
+
+
+def _tiny(values: Floats) -> Mask:
+    """Numbers that every supported format holds exactly: 0, or n 2**k with |n| < 8 and magnitude in [1/64, 64]."""
+    mantissa, _ = np.frexp(values)
+    magnitude = np.abs(values)
+    short = (mantissa * 8 == np.rint(mantissa * 8)) & (magnitude >= 2**-6) & (magnitude <= 2**6)
+    return np.asarray((values == 0) | short)
+
+
+def as_nodes(assembler: Assembler, ids: Ids, known: Floats) -> Ids:
+    """Ids with a CONST node for each distinct known number."""
+    missing = ids == KNOWN
+    if missing.any():
+        values, where = np.unique(known[missing], return_inverse=True)
+        ids = ids.copy()
+        ids[missing] = assembler.constants(values, here())[where.ravel()]
+    return ids

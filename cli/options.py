@@ -1,0 +1,54 @@
+"""What several commands share: types of option values, and places to write to, checked before any work."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import click
+
+from certify.cli.streams import DASH
+from certify.errors import InputRejected
+
+
+class Amount(click.ParamType):
+    """A finite number that is not negative, or, if asked for, not zero either."""
+
+    name = "number"
+
+    def __init__(self, *, positive: bool = False) -> None:
+        self.positive = positive
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number. Raises click.BadParameter."""
+        try:
+            number = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number", param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        if number < 0 or (self.positive and number == 0):
+            self.fail(f"{value} is not {'positive' if self.positive else 'a number of at least 0'}", param, ctx)
+        return abs(number)  # -0 becomes 0
+
+
+def require_place(path: str, *inputs: str) -> None:
+    """Refuse an output file that could not be written, or that would replace an input, before hours of work.
+
+    Raises
+    ------
+    InputRejected : a directory, no directory to put it in, or one of `inputs`.
+    """
+    from certify.states import quoted
+
+    if path == DASH:
+        return
+    if os.path.isdir(path):
+        raise InputRejected(f"{quoted(path)} is a directory", "name a file inside it")
+    parent = os.path.dirname(path) or "."
+    if not os.path.isdir(parent):
+        raise InputRejected(f"there is no directory {quoted(parent)}", "create it, or choose another place")
+    for name in inputs:
+        if os.path.exists(path) and os.path.exists(name) and os.path.samefile(path, name):
+            raise InputRejected(f"{quoted(path)} is the input, which would be lost", "choose another output file")
