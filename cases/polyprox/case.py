@@ -113,17 +113,16 @@ def _precision(claims: Sequence[Claim], formats: Sequence[Format], tol: float) -
     enough = _enough(claims, formats, tol)
     names = ", ".join(format.name for format in formats)
     format, ids = ("none", []) if enough is None else (enough[0].name, enough[1])
+    reason = f"no format of {names} has eps_W <= {tol:g} and a certified range; take a finer format or a smaller radius"
     return Claim(
         id=f"precision/{tol:g}",
         kind="precision",
         statement=f"Of {names}, {format} is the coarsest format in which one update is proved to stay in range and to "
-        f"return W within {tol:g} (Frobenius norm) of the exact update, at every state and on every ball of this report.",
+        f"return W within {tol:g} (Frobenius norm) of the exact update, at every state and ball of this report.",
         semantics="program",
         parameters={"tol": to_hex(tol), "format": format, "claims": ids},
         verdict=Verdict.UNDECIDED if enough is None else Verdict.CERTIFIED,
-        reason=f"no format of {names} has eps_W <= {tol:g} and a certified range; try a finer format or a smaller radius"
-        if enough is None
-        else "",
+        reason=reason if enough is None else "",
         theorem="docs/theory/rounding.md#running",
     )
 
