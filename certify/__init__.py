@@ -10,13 +10,30 @@ evaluations become claims with evidence. This module is the public interface; no
 True
 """
 
-from certify.arithmetic import BFLOAT16, BINARY16, BINARY32, BINARY64, FORMATS, Format, Ieee, enclosure, format_named
-from certify.certificate import Claim, Report, Verdict
-from certify.errors import CertifyError, InputRejected, MissingExtra, OrderUnspecified, TraceRefused, Undecided
-from certify.graph import Graph, Variable, evaluate, layer, lower, output, trace, with_order
-from certify.rounding import Bounds, Range, Region, ball, majorant, point, range_test, relu_branches, running
-from certify.states import Saved, load, save
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from certify.version import __version__
+
+if TYPE_CHECKING:
+    from certify.arithmetic import (
+        BFLOAT16,
+        BINARY16,
+        BINARY32,
+        BINARY64,
+        FORMATS,
+        Format,
+        Ieee,
+        enclosure,
+        format_named,
+    )
+    from certify.certificate import Claim, Report, Verdict
+    from certify.errors import CertifyError, InputRejected, MissingExtra, OrderUnspecified, TraceRefused, Undecided
+    from certify.graph import Graph, Variable, evaluate, layer, lower, output, trace, with_order
+    from certify.rounding import Bounds, Range, Region, ball, majorant, point, range_test, relu_branches, running
+    from certify.states import Saved, load, save
 
 __all__ = [
     "BFLOAT16",
@@ -59,3 +76,19 @@ __all__ = [
     "trace",
     "with_order",
 ]
+
+# Public names are loaded when they are first used: a command that only prints help does not wait for NumPy.
+_SOURCES = ("errors", "states", "graph", "arithmetic", "rounding", "certificate")
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        for source in _SOURCES:
+            module = import_module(f"certify.{source}")
+            if hasattr(module, name):
+                return getattr(module, name)
+    raise AttributeError(f"module 'certify' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -14,8 +14,8 @@ from importlib import import_module
 from typing import Any, NoReturn, cast
 
 import click
-
 from certify.cli.streams import abandon_output, flush_output, one_line, say
+
 from certify.errors import CertifyError
 from certify.version import __version__
 

@@ -7,12 +7,12 @@ import os
 from typing import Any
 
 import click
-
 from certify.cli.streams import DASH
+
 from certify.errors import InputRejected
 
 
-class Amount(click.ParamType):
+class Amount(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4, and older ones are allowed
     """A finite number that is not negative, or, if asked for, not zero either."""
 
     name = "number"

@@ -15,13 +15,18 @@ def progress() -> Iterator[Callable[[int, int, str], None]]:
     """
     from certify.cli.console import console_for
 
-    console = console_for(sys.stderr)
-    if not console.is_terminal or console.is_dumb_terminal:
+    console = None if sys.stderr is None else console_for(sys.stderr)
+    if console is None or not console.is_terminal or console.is_dumb_terminal:
         yield lambda done, total, what: None
         return
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn("line"), BarColumn(20), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    columns = (
+        SpinnerColumn("line"),
+        BarColumn(20),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=None)
 

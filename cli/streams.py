@@ -19,8 +19,9 @@ DASH = "-"
 
 def say(text: str) -> None:
     """Write a line to standard error; nowhere, if it is closed."""
-    with contextlib.suppress(OSError, ValueError):
-        print(text, file=sys.stderr, flush=True)
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError, ValueError):
+            print(text, file=sys.stderr, flush=True)
 
 
 def one_line(text: str) -> str:
@@ -56,11 +57,12 @@ def flush_output() -> None:
 
 
 def abandon_output() -> None:
-    """Send what is still buffered for standard output nowhere."""
+    """Send what is still buffered for standard output nowhere, so that the interpreter's own flush is quiet."""
     # The recipe of the Python documentation (signal, "Note on SIGPIPE"); ValueError: no real file, as in a test.
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        output = sys.stdout.fileno()
         null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.__stdout__.fileno() if sys.__stdout__ is not None else 1)
+        os.dup2(null, output)
         os.close(null)
 
 

@@ -6,13 +6,14 @@ Everything here is text and exact numbers taken from the report; how it looks is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from certify.certificate import Claim, Report, Verdict, decimal_up, overall, parse
 from certify.cli.streams import one_line
+
+from certify.certificate import Claim, Report, Verdict, decimal_up, overall, parse
 from certify.errors import InputRejected
 
 #: Formats from coarse to fine, to say which of several is the coarsest; others come after, as the report has them.
@@ -61,17 +62,22 @@ class Row:
 
 @dataclass(frozen=True)
 class Ball:
-    """The ball that the report speaks about: its radius and how many of its states were replayed, as text."""
+    """The ball that the report speaks about: its radius, as text, and how many of its states were replayed."""
 
     radius: str
-    samples: str
+    samples: int
 
 
-def rows(report: Report) -> list[Row]:
-    """The rows of a report in its order: by state, then by format. Claims of other kinds have none."""
+def rows(report: Report, wanted: Container[str] | None = None) -> list[Row]:
+    """The rows of a report in its order: by state, then by format. Claims of other kinds have none.
+
+    `wanted` are the ids of the claims to look at, all of them if None.
+    """
     groups: dict[tuple[int | None, str, str], list[Claim]] = {}
     for claim in report.claims:
         if claim.kind not in ("rounding", "range") or claim.parameters.get("method") == "majorant":
+            continue
+        if wanted is not None and claim.id not in wanted:
             continue
         key = (state_of(claim), _text(claim.parameters.get("format")), _text(claim.parameters.get("order")))
         groups.setdefault(key, []).append(claim)
@@ -88,20 +94,18 @@ def over_states(several: Sequence[Row]) -> list[Row]:
 
 def ball_of(report: Report) -> Ball | None:
     """The ball of the claims, None if they are about points only."""
-    for claim in report.claims:
-        if _region(claim) == "ball":
-            radius, samples = claim.parameters["region"].get("radius"), claim.observed.get("samples")
-            if samples is not None or claim.kind != "rounding":
-                return Ball(decimal(radius), str(samples) if isinstance(samples, int) else UNKNOWN)
-    balls = [c for c in report.claims if _region(c) == "ball"]
-    return Ball(decimal(balls[0].parameters["region"].get("radius")), UNKNOWN) if balls else None
+    balls = [claim for claim in report.claims if _region(claim) == "ball"]
+    if not balls:
+        return None
+    samples = [n for n in (claim.observed.get("samples") for claim in balls) if isinstance(n, int)]
+    return Ball(decimal(balls[0].parameters["region"].get("radius")), max(samples, default=0))
 
 
 def others(report: Report) -> list[tuple[str, Verdict, int]]:
-    """The kinds of claims that have no rows: kind, overall verdict, and how many there are."""
+    """The kinds of claims that have no rows, nor the advice: kind, overall verdict, and how many there are."""
     groups: dict[str, list[Claim]] = {}
     for claim in report.claims:
-        if claim.kind not in ("rounding", "range"):
+        if claim.kind not in ("rounding", "range", "precision"):
             groups.setdefault(claim.kind, []).append(claim)
     return [(kind, overall(claims), len(claims)) for kind, claims in groups.items()]
 
@@ -109,13 +113,15 @@ def others(report: Report) -> list[tuple[str, Verdict, int]]:
 def subject_line(report: Report) -> str:
     """What the report is about, in a few words."""
     subject = report.subject
-    count = subject.get("states")
-    states = f"{count} states" if isinstance(count, int) else "a state"
-    size = f" of {subject['p']} variables" if "p" in subject else ""
-    capacity = f"capacity {subject['p_max']}" if "p_max" in subject else ""
-    digest = subject.get("tensors", {}).get("W", {}).get("sha256", "")[:8]
-    known = ", ".join(part for part in (capacity, f"W {digest}" if digest else "") if part)
-    return one_line(f"{_text(subject.get('case'))}, {states}{size}{f' ({known})' if known else ''}")
+    digest = subject.get("tensors", {}).get("W", {}).get("sha256", "")
+    parts = [
+        _text(subject.get("case")),
+        f"{subject['states']} states" if isinstance(subject.get("states"), int) else "",
+        f"p = {subject['p']}" if "p" in subject else "",
+        f"p_max = {subject['p_max']}" if "p_max" in subject else "",
+        f"W {digest[:8]}" if digest else "",
+    ]
+    return ", ".join(part for part in parts if part)
 
 
 def basis(report: Report) -> str:
@@ -123,31 +129,38 @@ def basis(report: Report) -> str:
     if report.required is None:
         return ""
     wanted = set(report.required)
-    formats = dict.fromkeys(_text(c.parameters.get("format")) for c in report.claims if c.id in wanted)
+    formats = dict.fromkeys(row.format for row in rows(report, wanted))
     return f" in {', '.join(formats)}" if formats else ""
 
 
-def advice(report: Report, tol: float | None) -> str:
+def tolerance_of(report: Report) -> Fraction | None:
+    """The error of one update that the run asked for, None if it asked for none."""
+    tolerances = [_exact(c.parameters.get("tol")) for c in report.claims if c.kind == "precision"]
+    return next((tol for tol in tolerances if tol is not None), None)
+
+
+def advice(report: Report, tol: Fraction | None) -> str:
     """Which format to use: the coarsest that is proved enough, and why the coarser ones are not.
 
-    `tol` is the error of one update that is small enough. A report does not carry it; without it the verdict of
-    the run decides, through the claims it required.
+    Enough means certified and, unless `tol` is None, an error of W of at most `tol` in one update.
     """
-    by_coarseness = sorted(over_states(rows(report)), key=_coarseness)
-    if not by_coarseness:
+    several = sorted(over_states(rows(report)), key=_coarseness)
+    if not several:
         return "The report has no claim about a format."
-    limit = None if tol is None else Fraction(tol)
-    enough = [row for row in by_coarseness if _enough(row, report, limit)]
-    target = "the tolerance of the run" if tol is None else f"a tolerance of {tol:g}"
-    if not enough:
-        return f"No format tried is proved enough for {target}: {_shortfalls(by_coarseness, report, limit)}."
-    best = enough[0]
-    coarser = by_coarseness[: by_coarseness.index(best)]
-    sentence = (
-        f"Use {_name(best, by_coarseness)}: it is the coarsest format tried that is proved enough for {target}, "
-        f"with an error of W of at most {number(best.bound)} in one update"
+    target = "certified" if tol is None else f"proved enough for {decimal(tol)}"
+    best = next((row for row in several if row.bound is not None and (tol is None or row.bound <= tol)), None)
+    if best is None:
+        # at the state itself no radius helps
+        remedies = ["a smaller radius"] * any(row.point.bound is not None for row in several)
+        remedies += ["a larger tolerance"] * any(row.bound is not None for row in several)
+        remedies += ["float64"] * all(row.format != "float64" for row in several)
+        hint = f" Try {' or '.join(remedies)}." if remedies else ""
+        return f"No format tried is {target}: {_shortfalls(several, tol)}.{hint}"
+    coarser = _shortfalls(several[: several.index(best)], tol)
+    return (
+        f"Use {_name(best, several)}, the coarsest format {target}: one update is off by at most {number(best.bound)} "
+        f"in W (Frobenius norm){f'; {coarser}' if coarser else ''}."
     )
-    return f"{sentence}; {_shortfalls(coarser, report, limit)}." if coarser else f"{sentence}."
 
 
 def number(value: Fraction | None) -> str:
@@ -155,10 +168,15 @@ def number(value: Fraction | None) -> str:
     return UNKNOWN if value is None else decimal_up(value, 2)
 
 
-def decimal(text: Any) -> str:
-    """A number string of a report in short decimal notation, for what is no bound."""
+def proved(text: str) -> str:
+    """A bound of a claim in three digits, rounded up."""
+    return decimal_up(parse(text))
+
+
+def decimal(value: Any) -> str:
+    """A number, or a number string of a report, in short decimal notation; for what is no bound."""
     try:
-        return f"{float(parse(text)):g}"
+        return f"{float(value if isinstance(value, Fraction) else parse(value)):g}"
     except (InputRejected, TypeError, OverflowError):
         return UNKNOWN
 
@@ -178,7 +196,9 @@ def _row(row: Row, claims: Iterable[Claim]) -> Row:
             measured = Measured(_exact(claim.bounds.get("eps_W")), _exact(claim.observed.get("error_W")))
             row = replace(row, point=measured) if region == "point" else replace(row, ball=measured)
             if "digits_norm" in claim.display:
-                row = replace(row, digits_norm=_digits(claim, "digits_norm"), digits_worst=_digits(claim, "digits_worst"))
+                row = replace(
+                    row, digits_norm=_digits(claim, "digits_norm"), digits_worst=_digits(claim, "digits_worst")
+                )
         if claim.kind == "range" and claim.verdict is not Verdict.CERTIFIED and not row.risk:
             row = replace(row, risk=_risk(claim))
     return row
@@ -223,26 +243,16 @@ def _fewest(digits: Sequence[str]) -> str:
     return min(counted, key=float) if counted else "exact"
 
 
-def _enough(row: Row, report: Report, limit: Fraction | None) -> bool:
-    if row.bound is None:
-        return False
-    if limit is not None:
-        return row.bound <= limit
-    wanted = set(report.required or ())
-    return report.verdict is Verdict.CERTIFIED and any(
-        c.id in wanted and c.parameters.get("format") == row.format for c in report.claims
-    )
-
-
-def _shortfalls(several: Sequence[Row], report: Report, limit: Fraction | None) -> str:
+def _shortfalls(several: Sequence[Row], tol: Fraction | None) -> str:
     parts = []
     for row in several:
+        name = _name(row, several)
         if row.risk:
-            parts.append(f"in {row.format} {row.risk}")
+            parts.append(f"in {name} {row.risk}")
         elif row.bound is None:
-            parts.append(f"{row.format} is {row.verdict}")
-        else:
-            parts.append(f"{row.format} is too coarse, its bound is {number(row.bound)}")
+            parts.append(f"{name} is {row.verdict.value}")
+        elif tol is not None and row.bound > tol:
+            parts.append(f"{name} is too coarse, its bound is {number(row.bound)}")
     return ", ".join(parts)
 
 

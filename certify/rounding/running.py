@@ -129,8 +129,11 @@ class Running:
         near = (_magnitude(y) + first) * _UP
         second = np.minimum(second, self._half_ulp(near))
         moved = (first + second) * _UP
-        low = np.maximum(self.format.round(ends[LOW]), self.format.round(step_down(y[LOW] - moved)))
-        high = np.minimum(self.format.round(ends[HIGH]), self.format.round(step_up(y[HIGH] + moved)))
+        # where neither operation rounds, the result is y^ itself, with no step outward
+        lowest = np.where(moved > 0, step_down(y[LOW] - moved), y[LOW])
+        highest = np.where(moved > 0, step_up(y[HIGH] + moved), y[HIGH])
+        low = np.maximum(self.format.round(ends[LOW]), self.format.round(lowest))
+        high = np.minimum(self.format.round(ends[HIGH]), self.format.round(highest))
         return self._result(np.stack([low, high]), np.minimum(m, near), (y[ERROR] + moved) * _UP)
 
     def sub(self, a: Values, b: Values) -> Values:

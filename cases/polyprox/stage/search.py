@@ -1,0 +1,138 @@
+"""Which balls certify: the smallest that reaches a tolerance, and the largest found; with the recorded or a new step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+
+import numpy as np
+
+from certify.arithmetic import Format
+
+from ..state import State
+from .methods import METHODS, Attempt, Problem, face_test
+
+#: The radii of the paper's protocol, in the order in which they are tried.
+PAPER_RADII = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001, 0.00003, 0.00001, 0.000003, 0.000001)
+PROBES = (1e-9, 1e-12, 1e-14)
+LARGEST_RADIUS = 1.0
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a search over radii found; every attempt is kept.
+
+    Attributes
+    ----------
+    attempts : in the order in which they were made.
+    smallest : the smallest certified ball whose floor is below the tolerance; None if there is none.
+    largest : the largest certified ball; None if there is none.
+    """
+
+    problem: Problem
+    attempts: tuple[Attempt, ...]
+    smallest: Attempt | None
+    largest: Attempt | None
+
+    @property
+    def reason(self) -> str:
+        """Why nothing is certified: the last attempt that came closest, in its own words."""
+        failed = [a for a in self.attempts if not a.outcome.certified]
+        return min(failed, key=lambda a: a.outcome.q).outcome.reason if failed else ""
+
+
+def paper_protocol(problem: Problem, method: str, tol: float, radii: Sequence[float] = PAPER_RADII) -> Search:
+    """Try the paper's radii in descending order and stop at the first that certifies the tolerance."""
+    attempts = []
+    for radius in radii:
+        attempt = METHODS[method](problem, radius)
+        attempts.append(attempt)
+        if _enough(attempt, tol):
+            return Search(problem, tuple(attempts), attempt, attempt)
+    return Search(problem, tuple(attempts), None, None)
+
+
+def search_face(problem: Problem, tol: float, bisections: int = 3) -> Search:
+    """The smallest ball that certifies `tol`, by raising (d + eps) / (1 - q) until it passes; then the largest, by doubling.
+
+    q grows and d + eps <= (1 - q) r gets easier with r, so the certified radii are an interval as far as the enclosures are
+    monotone; nothing relies on it.
+    """
+    attempts: list[Attempt] = []
+
+    def tried(radius: float) -> Attempt:
+        attempts.append(face_test(problem, radius))
+        return attempts[-1]
+
+    probe = next((a for a in map(tried, PROBES) if a.outcome.stage.mu > 0 and a.outcome.q < 1), None)
+    if probe is None:
+        return Search(problem, tuple(attempts), None, None)
+    smallest = None
+    radius = _needed(probe)
+    for _ in range(8):
+        attempt = tried(radius)
+        if attempt.outcome.certified:
+            smallest = attempt
+            break
+        if not attempt.outcome.q < 1:
+            break
+        radius = max(_needed(attempt), 1.5 * radius)
+    if smallest is None:
+        return Search(problem, tuple(attempts), None, None)
+    largest = _largest(tried, smallest, bisections)
+    return Search(problem, tuple(attempts), smallest if _enough(smallest, tol) else None, largest)
+
+
+def _largest(tried, smallest: Attempt, bisections: int) -> Attempt:  # type: ignore[no-untyped-def]
+    best, step, failed = smallest, 1e3, LARGEST_RADIUS * 2
+    while step > 2 and (radius := best.outcome.stage.radius * step) < failed:
+        attempt = tried(radius)
+        if attempt.outcome.certified:
+            best = attempt
+        else:
+            failed, step = radius, sqrt(step)
+    for _ in range(bisections):
+        attempt = tried(sqrt(best.outcome.stage.radius * min(failed, LARGEST_RADIUS)))
+        if attempt.outcome.certified:
+            best = attempt
+        else:
+            failed = attempt.outcome.stage.radius
+    return best
+
+
+def ball_for(problem: Problem, found: Search, distance: float) -> Attempt | None:
+    """A certified ball that contains a start at `distance` from the centre; the tightest that is cheap to find."""
+    if found.smallest is None or found.largest is None:
+        return None
+    if distance <= found.smallest.outcome.stage.radius:
+        return found.smallest
+    for radius in (1.001 * distance, 1.5 * distance):
+        attempt = face_test(problem, radius)
+        if attempt.outcome.certified and distance <= radius:
+            return attempt
+    covers = distance <= found.largest.outcome.stage.radius
+    return found.largest if covers else None
+
+
+def with_new_step(state: State, format: Format) -> State | None:
+    """The state with a step size near 2 / (mu + L) of its face, which minimises q; None if mu > 0 is not proved.
+
+    The step defines another map with the same fixed points. Halving it until the stage passes covers the change that a
+    step makes to which entries are proved inactive.
+    """
+    problem = Problem(state, format)
+    for radius in PROBES:
+        stage = face_test(problem, radius).outcome.stage
+        if stage.mu > 0 and np.isfinite(stage.L):
+            return replace(state, gamma=2.0 / (stage.mu + stage.L))
+    return None
+
+
+def _needed(attempt: Attempt) -> float:
+    stage, q = attempt.outcome.stage, attempt.outcome.q
+    return 1.01 * (stage.d + stage.eps) / (1 - q) if q < 1 else stage.radius
+
+
+def _enough(attempt: Attempt, tol: float) -> bool:
+    return attempt.outcome.certified and attempt.outcome.floor < tol

@@ -1,0 +1,205 @@
+"""How a report looks to a person: the widest question first, and a dash where nothing is known.
+
+Works in any width: a table where there is room for one, else a block of lines a format. Texts of a report are shown
+as they are, never as markup.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from certify.cli.streams import DASH, one_line
+from certify.cli.summary import (
+    UNKNOWN,
+    Ball,
+    Measured,
+    Row,
+    advice,
+    ball_of,
+    basis,
+    decimal,
+    number,
+    others,
+    over_states,
+    proved,
+    rows,
+    subject_line,
+    tolerance_of,
+)
+
+from certify.certificate import Claim, Report, Verdict
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+COLOURS = {Verdict.CERTIFIED: "bold green", Verdict.REFUTED: "bold red", Verdict.UNDECIDED: "bold yellow"}
+TABLE_WIDTH = 76
+"""Columns that the table needs; below, each format is a block of lines."""
+MANY_STATES = 4
+"""Above, one table holds the worst of all states, and `show --state` the others."""
+
+
+def show_summary(
+    console: Console,
+    report: Report,
+    path: str,
+    *,
+    note: str = "",
+    tol: float | None = None,
+    state: int | None = None,
+) -> None:
+    """Print the verdict, the table, the advice and where the report lies.
+
+    Parameters
+    ----------
+    console : where to.
+    report : what to show.
+    path : the report's file, or - where it went to standard output or came from standard input.
+    note : what to add to the path, such as the time it took.
+    tol : the error of one update to advise for; the one the run asked for, if None.
+    state : the one state to show a table for; all of them, or their worst, if None.
+    """
+    from rich.text import Text
+
+    console.print(Text.assemble(f"{subject_line(report)}: ", _verdict(report.verdict), basis(report)))
+    ball = ball_of(report)
+    for title, of_state in _tables(rows(report), state):
+        console.print()
+        if title:
+            console.print(title, style="bold")
+        if console.width >= TABLE_WIDTH:
+            _print_table(console, of_state, ball)
+        else:
+            _print_blocks(console, of_state)
+    console.print()
+    if ball is not None:
+        replayed = (
+            f"; the largest error of {ball.samples} states in it is a sample, not a bound" if ball.samples else ""
+        )
+        console.print(f"Ball: every W within {ball.radius} of the state{replayed}.", style="dim")
+    for kind, verdict, count in others(report):
+        console.print(Text.assemble(f"{kind}: ", _verdict(verdict), f" ({count} claim{'s' if count > 1 else ''})"))
+    console.print()
+    console.print(advice(report, tolerance_of(report) if tol is None else Fraction(tol)))
+    console.print()
+    _print_place(console, path, note)
+
+
+def show_claims(console: Console, report: Report) -> None:
+    """Print every claim with its verdict, statement, numbers, reason and assumptions."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    assumptions = list(dict.fromkeys(a for claim in report.claims for a in claim.assumptions))
+    for claim in report.claims:
+        console.print(Text.assemble((claim.id, "bold"), "  ", _verdict(claim.verdict)))
+        lines = [one_line(claim.statement)]
+        if claim.reason:
+            lines.append(f"Reason: {one_line(claim.reason)}.")
+        if claim.bounds:
+            lines.append(f"Proved: {_bounds(claim)}.")
+        if claim.observed:
+            lines.append(f"Observed: {_observed(claim)}.")
+        if claim.assumptions:
+            lines.append(f"Assumes {', '.join(str(assumptions.index(a) + 1) for a in claim.assumptions)}.")
+        if claim.theorem:
+            lines.append(f"Proof: {one_line(claim.theorem)}")
+        for line in lines:
+            console.print(Padding(Text(line), (0, 0, 0, 2)))
+        console.print()
+    if assumptions:
+        console.print("Assumptions", style="bold")
+        for i, assumption in enumerate(assumptions, 1):
+            console.print(Padding(Text(f"{i}. {one_line(assumption)}"), (0, 0, 0, 2)))
+
+
+def _tables(several: Sequence[Row], state: int | None) -> list[tuple[str, list[Row]]]:
+    states = list(dict.fromkeys(row.state for row in several))
+    if state is not None:
+        states = [state]
+    elif len(states) > MANY_STATES:
+        return [(f"Worst of {len(states)} states (one of them: certify show REPORT --state K)", over_states(several))]
+    return [("" if k is None else f"State {k}", [row for row in several if row.state == k]) for k in states]
+
+
+def _print_table(console: Console, several: Sequence[Row], ball: Ball | None) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    # Each header is read across: "digits kept" over "norm" and "worst".
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim", collapse_padding=True)
+    table.add_column("\nformat", no_wrap=True)
+    table.add_column("digits\nnorm", justify="right", no_wrap=True)
+    table.add_column("kept\nworst", justify="right", no_wrap=True)
+    table.add_column("error at\nbound", justify="right", no_wrap=True)
+    table.add_column("state\nexact", justify="right", no_wrap=True)
+    if ball is not None:
+        table.add_column("error on\nbound", justify="right", no_wrap=True)
+        table.add_column("ball\nsampled", justify="right", no_wrap=True)
+    table.add_column("\nverdict", overflow="fold")
+    for row in several:
+        cells = [_name(row, several), row.digits_norm, row.digits_worst, *_pair(row.point)]
+        if ball is not None:
+            cells += _pair(row.ball)
+        table.add_row(*cells, Text.assemble(_verdict(row.verdict), f", {row.risk}" if row.risk else ""))
+    console.print(table)
+
+
+def _print_blocks(console: Console, several: Sequence[Row]) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    for row in several:
+        console.print(Text.assemble(f"{_name(row, several)}: ", _verdict(row.verdict)))
+        lines = [row.risk] if row.risk else []
+        if row.digits_norm != UNKNOWN:
+            lines.append(f"digits kept: {row.digits_norm}, worst {row.digits_worst}")
+        for where, measured, how in (("at state", row.point, "exact"), ("on ball", row.ball, "sampled")):
+            if measured.bound is not None:
+                lines.append(f"{where} <= {number(measured.bound)}, {how} {number(measured.observed)}")
+        for line in lines:
+            console.print(Padding(Text(line), (0, 0, 0, 2)))
+
+
+def _print_place(console: Console, path: str, note: str) -> None:
+    if path == DASH:
+        console.print(f"Report: on standard output{note}; keep it with -o FILE, and look at it with certify show FILE.")
+        return
+    name = shlex.quote(path if path.isprintable() else one_line(path))
+    # Not wrapped: these are lines to copy.
+    console.print(f"Report: {name}{note}", soft_wrap=True)
+    console.print(f"  certify show --claims {name}", soft_wrap=True)
+    console.print(f"  jq -r '.claims[] | [.verdict, .id] | @tsv' {name}", soft_wrap=True)
+
+
+def _verdict(verdict: Verdict) -> Text:
+    from rich.text import Text
+
+    return Text(verdict.value, style=COLOURS[verdict])
+
+
+def _name(row: Row, several: Sequence[Row]) -> str:
+    return f"{row.format} {row.order}" if len({r.order for r in several}) > 1 else row.format
+
+
+def _pair(measured: Measured) -> list[str]:
+    return [number(measured.bound), number(measured.observed)]
+
+
+def _bounds(claim: Claim) -> str:
+    relation = "<=" if claim.kind in ("rounding", "range") else "="
+    return ", ".join(f"{one_line(name)} {relation} {proved(text)}" for name, text in claim.bounds.items())
+
+
+def _observed(claim: Claim) -> str:
+    shown = []
+    for name, value in claim.observed.items():
+        text = decimal(value)
+        shown.append(
+            f"{one_line(name)} {text if isinstance(value, str) and text != DASH else one_line(str(value))[:80]}"
+        )
+    return ", ".join(shown)

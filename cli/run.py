@@ -1,0 +1,157 @@
+"""`certify run`: certificates for a saved state."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+from certify.cli.options import Amount, require_place
+from certify.cli.streams import DASH, read_input, write_output
+
+if TYPE_CHECKING:
+    from certify.cases import Case, Options
+
+    from certify.certificate import Report, Verdict
+    from certify.states import Saved
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  certify run state.safetensors -o report.json
+  certify run state.npz --format float32 --radius 0.001 | jq .verdict
+\b
+Exit code: 0 certified, 1 undecided, 4 refuted. Without --format the verdict
+rests on the coarsest of float16, float32 and float64 that is certified, and
+within --tol if given; with it, every format named must be certified.""",
+    short_help="Certify a saved state or trajectory.",
+)
+@click.argument("state")
+@click.option("-o", "--output", metavar="FILE", default=DASH, help="Where the report goes; - is standard output.")
+@click.option(
+    "--format",
+    "formats",
+    multiple=True,
+    metavar="NAME",
+    help="float16, bfloat16, float32 or float64; may be repeated.",
+)
+@click.option("--order", default="serial", show_default=True, metavar="NAME", help="How sums are evaluated.")
+@click.option(
+    "--radius",
+    type=Amount(),
+    default=0.01,
+    show_default=True,
+    metavar="R",
+    help="Also certify every W within this Frobenius distance; 0 leaves the ball out.",
+)
+@click.option(
+    "--tol",
+    type=Amount(positive=True),
+    metavar="T",
+    help="The error of W in one update, Frobenius, that is small enough; any, if absent.",
+)
+@click.option(
+    "--samples",
+    type=click.IntRange(min=0),
+    default=4,
+    show_default=True,
+    metavar="N",
+    help="States of the ball to replay, beside the proof.",
+)
+@click.option(
+    "--case", "case_name", default="polyprox", show_default=True, metavar="NAME", help="What the state is of."
+)
+def command(
+    state: str,
+    output: str,
+    formats: tuple[str, ...],
+    order: str,
+    radius: float,
+    tol: float | None,
+    samples: int,
+    case_name: str,
+) -> int:
+    """Certify a saved STATE: a .safetensors or .npz file, one state or a trajectory; - is standard input.
+
+    Bounds the rounding error of one update at the state and on a ball around it, and proves that nothing overflows.
+    The report goes to --output, a summary to standard error.
+    """
+    started = time.perf_counter()
+    case = _case(case_name)
+    options = _options(formats, order, radius, tol, samples)
+    require_place(output, state)
+    return certify_and_report(case, _loaded(state), options, output, started)
+
+
+def certify_and_report(case: Case, saved: Saved, options: Options, output: str, started: float) -> int:
+    """Certify, write the report, print the summary; the exit code of the verdict. Raises InputRejected."""
+    from certify.cli.progress import progress
+
+    from certify.certificate import encode
+    from certify.states import write_atomically
+
+    with progress() as moving:
+        report = case.certify(saved, options, moving)
+    data = encode(report)
+    if output == DASH:
+        write_output(data)
+    else:
+        write_atomically(output, data)
+    size, seconds = len(data) / 1000, time.perf_counter() - started
+    _print_summary(report, output, f" ({size:.0f} kB, in {seconds:.1f} s)")
+    return exit_code(report.verdict)
+
+
+def exit_code(verdict: Verdict) -> int:
+    """0 certified, 1 undecided, 4 refuted."""
+    from certify.certificate import Verdict
+
+    return {Verdict.CERTIFIED: 0, Verdict.UNDECIDED: 1, Verdict.REFUTED: 4}[verdict]
+
+
+def _print_summary(report: Report, output: str, note: str) -> None:
+    from certify.cli.console import console_for
+    from certify.cli.rendering import show_summary
+
+    if sys.stderr is not None:
+        show_summary(console_for(sys.stderr), report, output, note=note)
+
+
+def _case(name: str) -> Case:
+    from certify.cases import case_named
+
+    from certify.errors import InputRejected
+
+    try:
+        return case_named(name)
+    except InputRejected as error:
+        raise click.BadParameter(str(error), param_hint="--case") from error
+
+
+def _options(formats: tuple[str, ...], order: str, radius: float, tol: float | None, samples: int) -> Options:
+    """The options, formats once each and from coarse to fine. Raises click.BadParameter."""
+    from certify.cases import Options
+
+    from certify.arithmetic import FORMATS, format_named
+    from certify.errors import InputRejected
+    from certify.graph.orders import ORDERS
+
+    try:
+        named = {format_named(name).name for name in formats}
+    except InputRejected as error:
+        raise click.BadParameter(str(error), param_hint="--format") from error
+    if order not in ORDERS:
+        raise click.BadParameter(f"there is no order {order!r}; use one of {', '.join(ORDERS)}", param_hint="--order")
+    return Options(tuple(name for name in FORMATS if name in named), order, radius, tol, samples)
+
+
+def _loaded(state: str) -> Saved:
+    from certify.states import load, load_stream
+    from certify.states.tensors import MAX_BYTES
+
+    if state != DASH:
+        return load(state)
+    return load_stream(io.BytesIO(read_input(MAX_BYTES)), "standard input")

@@ -1,0 +1,326 @@
+"""`certify run`: reports, exit codes, and what it refuses."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+from command_lines import complaint, process, tensors_of
+
+from certify.arithmetic import FORMATS
+from certify.certificate import Verdict, encode, read
+from certify.graph.orders import ORDERS
+from certify.states import Saved, save
+
+
+def test_a_certified_state(certify, state_file):
+    """Exit code 0, a valid report in the file, nothing on standard output, the verdict first on standard error."""
+    result = certify("run", state_file(), "-o", "report.json")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == ""
+    report = read("report.json")
+    assert report.verdict is Verdict.CERTIFIED
+    first = result.stderr.splitlines()[0]
+    assert "polyprox" in first and "p = 3" in first and "certified" in first
+    assert first.split("W ")[1][:8] == report.subject["tensors"]["W"]["sha256"][:8]
+
+
+def test_the_report_goes_to_standard_output(certify, state_file):
+    """Without -o, and with -o -, standard output is the report, byte for byte, and nothing else."""
+    path = state_file()
+    certify("run", path, "-o", "report.json")
+    with open("report.json", "rb") as stream:
+        data = stream.read()
+    for output in ([], ["-o", "-"]):
+        result = certify("run", path, *output)
+        assert result.exit_code == 0
+        assert result.stdout_bytes == data
+        assert "on standard output" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["state.npz", "state.safetensors"])
+def test_the_state_comes_from_standard_input(certify, state_file, name):
+    """- reads either format, and the report is that of the file."""
+    path = state_file(name)
+    piped = certify("run", "-", input=path.read_bytes())
+    assert piped.exit_code == 0, piped.stderr
+    assert piped.stdout_bytes == certify("run", path).stdout_bytes
+
+
+def test_an_undecided_state(certify, state_file):
+    """A ball so large that float16 may overflow somewhere in it: exit code 1, the report written all the same."""
+    result = certify("run", state_file(), "--format", "float16", "--radius", "20", "-o", "report.json")
+    assert result.exit_code == 1, result.stderr
+    assert read("report.json").verdict is Verdict.UNDECIDED
+    assert "may overflow" in result.stderr
+
+
+def test_a_refuted_state(certify, state_file):
+    """rho beyond float16: exit code 4, the report written all the same, and the culprit named."""
+    result = certify("run", state_file(rho=1e9), "--format", "float16", "-o", "report.json")
+    assert result.exit_code == 4, result.stderr
+    assert read("report.json").verdict is Verdict.REFUTED
+    assert "input rho overflows" in " ".join(result.stderr.split())
+
+
+def test_a_trajectory(certify, trajectory_file):
+    """The claims of state K end in /state=K, and each state has its table."""
+    result = certify("run", trajectory_file(3), "-o", "report.json")
+    assert result.exit_code == 0, result.stderr
+    ends = {claim.id.split("/state=")[1] for claim in read("report.json").claims if "/state=" in claim.id}
+    assert ends == {"0", "1", "2"}
+    assert [line for line in result.stderr.splitlines() if line.startswith("State ")] == [
+        "State 0",
+        "State 1",
+        "State 2",
+    ]
+
+
+def test_a_long_trajectory_has_one_table(certify, trajectory_file):
+    """Beyond four states the worst of all is shown, here the overflow of rho = 1e5 in float16 at state 5."""
+    result = certify("run", trajectory_file(6), "--radius", "0", "-o", "report.json")
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr.count("verdict") == 1 + result.stderr.count(".verdict")
+    assert "Worst of 6 states" in result.stderr
+    assert "input rho overflows at state 5" in " ".join(result.stderr.split())
+
+
+def test_options_reach_the_report(certify, state_file):
+    """Formats once each under their own names and from coarse to fine, the radius exactly, the samples counted."""
+    formats = ["--format", "float64", "--format", "binary32", "--format", "float32"]
+    result = certify("run", state_file(), *formats, "--radius", "0.5", "--samples", "2", "--tol", "0.125")
+    assert result.exit_code == 0, result.stderr
+    claims = [c for c in json.loads(result.stdout)["claims"] if c["kind"] == "rounding"]
+    assert list(dict.fromkeys(c["parameters"]["format"] for c in claims)) == ["float32", "float64"]
+    balls = [c for c in claims if c["parameters"]["region"]["kind"] == "ball"]
+    assert {c["parameters"]["region"]["radius"] for c in balls} == {"0x1p-1"}
+    assert {c["observed"]["samples"] for c in balls if "samples" in c["observed"]} == {2}
+    assert "proved enough for 0.125" in " ".join(result.stderr.split())
+
+
+def test_no_ball_and_no_samples(certify, state_file):
+    """Radius 0 leaves the ball out of the report and of the table; -0 is 0."""
+    result = certify("run", state_file(), "--radius=-0", "--samples", "0", "-o", "report.json")
+    assert result.exit_code == 0, result.stderr
+    assert "ball" not in result.stderr.lower()
+    assert not any("ball" in claim.id for claim in read("report.json").claims)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--radius", "-1"], ["--radius", "-1", "at least 0"]),
+        (["--radius", "nan"], ["--radius", "nan", "finite"]),
+        (["--radius", "inf"], ["--radius", "inf", "finite"]),
+        (["--radius", "1e999"], ["--radius", "finite"]),
+        (["--radius", "wide"], ["--radius", "'wide'", "not a number"]),
+        (["--tol", "0"], ["--tol", "positive"]),
+        (["--tol", "-1e-3"], ["--tol", "positive"]),
+        (["--tol", "nan"], ["--tol", "finite"]),
+        (["--samples", "-1"], ["--samples", "-1"]),
+        (["--samples", "2.5"], ["--samples", "2.5"]),
+        (["--format", "float8"], ["--format", "'float8'", *FORMATS]),
+        (["--order", "random"], ["--order", "'random'", *ORDERS]),
+        (["--case", "nothing"], ["--case", "'nothing'", "polyprox"]),
+        (["--formt", "float32"], ["--formt", "--format"]),
+        (["more"], ["more"]),
+    ],
+)
+def test_bad_options(certify, state_file, options, words):
+    """Usage, exit code 2: one sentence that names the option, the value and what would do."""
+    sentence = complaint(certify("run", state_file(), *options), 2)
+    assert all(word in sentence for word in words), sentence
+    assert sentence.endswith("; see `certify run --help`")
+
+
+def test_help_names_every_format_and_order(certify):
+    """The names in the help page, which imports no arithmetic, are those that exist."""
+    text = certify("run", "--help").stdout
+    assert all(name in text for name in (*FORMATS, *ORDERS))
+
+
+def npz(path, **arrays):
+    """An npz file that no check has seen."""
+    np.savez(path, **arrays)
+    return path
+
+
+def with_entry(name, index, value):
+    """The tensors of a good state, one entry changed."""
+    array = np.array(tensors_of()[name], dtype=float)
+    array[index] = value
+    return {name: array}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"W": np.zeros((3, 2))}, ["W", "(3, 2)"]),
+        ({"W": np.zeros(9)}, ["W", "(9,)"]),
+        ({"W": np.zeros((0, 3, 3))}, ["W", "no states"]),
+        ({"Sigma": np.eye(2)}, ["Sigma", "(2, 2)"]),
+        ({"M": np.ones((2, 2))}, ["M", "(2, 2)"]),
+        (with_entry("W", (1, 1), 0.5), ["W[1, 1]", "diagonal"]),
+        (with_entry("W", (2, 0), 0.5), ["W[2, 0]", "M[2, 0]"]),
+        (with_entry("M", (0, 0), 1), ["M[0, 0]", "diagonal"]),
+        (with_entry("M", (0, 1), 2), ["M[0, 1]", "0"]),
+        (with_entry("W", (0, 1), np.nan), ["'W'", "nan", "(0, 1)"]),
+        (with_entry("Sigma", (0, 1), np.inf), ["'Sigma'", "inf", "(0, 1)"]),
+        (with_entry("Sigma", (0, 1), 0.75), ["Sigma[0, 1]", "Sigma[1, 0]"]),
+        ({"rho": -1.0}, ["rho", "-1"]),
+        ({"gamma": -0.5}, ["gamma", "-0.5"]),
+        ({"gamma": 0.0}, ["gamma", "0"]),
+        ({"lam": -0.1}, ["lam", "-0.1"]),
+        ({"alpha": np.inf}, ["alpha", "inf"]),
+        ({"p_max": 2}, ["p = 3", "p_max is 2"]),
+        ({"b": 2}, ["b is 2"]),
+        ({"rho": None}, ["rho is missing"]),
+        ({"Sigma": None}, ["Sigma is missing"]),
+        ({"extra": 1.0}, ["'extra'", "unknown"]),
+    ],
+    ids=str,
+)
+def test_states_that_are_none(certify, tmp_path, changes, words):
+    """Exit code 3 and one sentence that names the tensor; no report."""
+    path = npz(tmp_path / "bad.npz", **tensors_of(**changes))
+    sentence = complaint(certify("run", path, "-o", "report.json"), 3)
+    assert all(word in sentence for word in words), sentence
+    assert not os.path.exists("report.json")
+
+
+def pickled(path):
+    """A pickle that would leave a trace if it were opened."""
+    path = path / "state.pkl"
+    path.write_bytes(pickle.dumps({"W": [1.0]}))
+    return path
+
+
+def object_array(path):
+    """An npz file with an array of Python objects, stored as a pickle."""
+    return npz(path / "objects.npz", **{**tensors_of(), "W": np.array([[{}]], dtype=object)})
+
+
+def truncated(path):
+    """A safetensors file without its last bytes."""
+    save(path / "whole.safetensors", Saved(tensors_of()))
+    cut = path / "cut.safetensors"
+    cut.write_bytes((path / "whole.safetensors").read_bytes()[:-8])
+    return cut
+
+
+def truncated_zip(path):
+    """An npz file without its directory."""
+    whole = npz(path / "whole.npz", **tensors_of())
+    cut = path / "cut.npz"
+    cut.write_bytes(whole.read_bytes()[:-40])
+    return cut
+
+
+def zip_bomb(path):
+    """An npz file of some kB that unpacks to 128 MiB of zeros."""
+    array = io.BytesIO()
+    np.lib.format.write_array_header_1_0(array, {"descr": "<f8", "fortran_order": False, "shape": (4096, 4096)})
+    bomb = path / "bomb.npz"
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("W.npy", "w") as member:
+        member.write(array.getvalue())
+        for _ in range(128):
+            member.write(bytes(1 << 20))
+    return bomb
+
+
+def duplicate_keys(path):
+    """A safetensors file whose header has W twice."""
+    entry = '{"dtype":"F64","shape":[1],"data_offsets":[0,8]}'
+    header = f'{{"W":{entry},"W":{entry}}}'.encode()
+    header += b" " * (-len(header) % 8)
+    twice = path / "twice.safetensors"
+    twice.write_bytes(struct.pack("<Q", len(header)) + header + bytes(8))
+    return twice
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (pickled, ["state.pkl", "pickle"]),
+        (object_array, ["'W'", "objects"]),
+        (truncated, ["cut.safetensors"]),
+        (truncated_zip, ["cut.npz", "truncated"]),
+        (zip_bomb, ["bomb.npz"]),
+        (duplicate_keys, ["twice.safetensors", "'W'", "twice"]),
+    ],
+)
+def test_files_that_hold_no_state(certify, tmp_path, make, words):
+    """Exit code 3, one sentence that names the file and what is wrong with it."""
+    path = make(tmp_path)
+    sentence = complaint(certify("run", path), 3)
+    assert all(word in sentence for word in words), sentence
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [("absent.npz", ["no file", "'absent.npz'"]), (".", ["'.'", "directory"]), ("\x1b[31m", ["no file"])],
+)
+def test_there_is_no_such_state(certify, state, words):
+    """A name that is no file is refused, and shown without what it could do to a terminal."""
+    sentence = complaint(certify("run", state), 3)
+    assert all(word in sentence for word in words), sentence
+
+
+def test_empty_standard_input(certify):
+    """Nothing on standard input is no state."""
+    assert "'standard input' is empty" in complaint(certify("run", "-", input=b""), 3)
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ("nowhere/report.json", ["no directory 'nowhere'"]),
+        (".", ["'.' is a directory"]),
+        ("state.npz", ["'state.npz'", "input"]),
+    ],
+)
+def test_places_where_no_report_can_go(certify, state_file, monkeypatch, output, words):
+    """Refused before the work, and the state is not lost."""
+    path = state_file()
+    before = path.read_bytes()
+    monkeypatch.setattr("certify.cases.polyprox.case.PolyProx.certify", lambda *args: pytest.fail("worked first"))
+    sentence = complaint(certify("run", path, "-o", output), 3)
+    assert all(word in sentence for word in words), sentence
+    assert path.read_bytes() == before
+
+
+def test_an_interrupted_write_leaves_the_old_report(certify, state_file, monkeypatch, tmp_path):
+    """Ctrl-C just before the new file takes its place: exit code 130, the old bytes, no leavings."""
+    path = state_file()
+    report = tmp_path / "report.json"
+    report.write_bytes(b"old")
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    result = certify("run", path, "-o", report)
+    assert result.exit_code == 130
+    assert report.read_bytes() == b"old"
+    assert {p.name for p in tmp_path.iterdir()} == {"state.npz", "report.json"}
+
+
+def test_reports_do_not_depend_on_the_surroundings(certify, state_file, tmp_path):
+    """Hash seed, locale, time zone, width, directory and file name leave no trace in the bytes."""
+    first, second = state_file("a.npz"), state_file("b.npz")
+    (tmp_path / "elsewhere").mkdir()
+    here = {"PYTHONHASHSEED": "1", "LC_ALL": "C", "TZ": "UTC", "COLUMNS": "40"}
+    there = {"PYTHONHASHSEED": "2", "LC_ALL": "C.UTF-8", "TZ": "Asia/Tokyo", "COLUMNS": "160"}
+    one = process("run", first, env=here, cwd=tmp_path)
+    two = process("run", second, "-o", "report.json", env=there, cwd=tmp_path / "elsewhere")
+    assert (one.returncode, two.returncode) == (0, 0), one.stderr + two.stderr
+    assert two.stdout == b""
+    assert one.stdout == (tmp_path / "elsewhere" / "report.json").read_bytes()
+    assert one.stdout == certify("run", first).stdout_bytes
+    assert encode(read(tmp_path / "elsewhere" / "report.json")) == one.stdout
