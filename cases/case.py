@@ -24,15 +24,25 @@ class Options:
         rests on the coarsest of them that is enough. Formats that are named must all be certified.
     order : how sums are evaluated.
     radius : Frobenius radius of the ball of the uniform claims; 0 leaves them out.
-    tol : the error in one update, Frobenius, that is small enough for the user's purpose; None if any is.
+    update_tol : the error in one update, Frobenius, that is small enough for the user's purpose; None if any is.
     samples : how many states of the ball to replay beside the proof; a measurement, not a bound.
+    methods : how to certify convergence in the fixed stage: some of global, local, interval, face; empty for not at all.
+    methods_required : whether the overall verdict also rests on the claims about the stage.
+    tol : the distance to the stage's fixed point that is close enough, Frobenius.
+    step : "recorded" for the state's step size, "new" for one near 2 / (mu + L).
+    replay : at most how many updates to run until a saved state enters a certified ball.
     """
 
     formats: tuple[str, ...] = ()
     order: str = "serial"
     radius: float = 0.01
-    tol: float | None = None
+    update_tol: float | None = None
     samples: int = 4
+    methods: tuple[str, ...] = ()
+    methods_required: bool = False
+    tol: float = 1e-6
+    step: str = "recorded"
+    replay: int = 0
 
 
 class Case(Protocol):

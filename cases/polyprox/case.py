@@ -17,6 +17,8 @@ from .certificates import Certifier
 from .state import State, saved_from, states_from
 
 DEFAULT_FORMATS = ("float16", "float32", "float64")
+#: About 40 claims a state, and a report holds 10,000.
+MOST_STATES = 200
 
 
 class PolyProx:
@@ -28,11 +30,15 @@ class PolyProx:
     def certify(self, saved: Saved, options: Options, progress: Progress) -> Report:
         """Rounding and range claims for each state of the file, in each format, at the state and on the ball."""
         states = states_from(saved)
-        if options.tol is not None and not (np.isfinite(options.tol) and options.tol > 0):
-            raise InputRejected(f"the tolerance {options.tol} is no error bound", "give a positive number")
+        if options.update_tol is not None and not (np.isfinite(options.update_tol) and options.update_tol > 0):
+            raise InputRejected(f"the tolerance {options.update_tol} is no error bound", "give a positive number")
         formats = sorted(
             (format_named(name) for name in set(options.formats or DEFAULT_FORMATS)), key=lambda f: f.precision
         )
+        if len(states) > MOST_STATES:
+            raise InputRejected(
+                f"the file holds {len(states)} states, more than one report can", f"save at most {MOST_STATES} of them"
+            )
         claims: list[Claim] = []
         steps = len(formats) + 1
         total = len(states) * steps
@@ -44,8 +50,12 @@ class PolyProx:
             for j, format in enumerate(formats):
                 progress(k * steps + j + 1, total, f"{where}: {format.name}")
                 claims += certifier.rounding_and_range(format)
-        if options.tol is not None:
-            claims.append(_precision(claims, formats, options.tol))
+            if options.methods:
+                from .stage.claims import StageCertifier
+
+                claims += StageCertifier(state, options, formats, where, suffix, progress).claims()
+        if options.update_tol is not None:
+            claims.append(_precision(claims, formats, options.update_tol))
         progress(total, total, "done")
         return Report(producer(), _subject(saved, states), claims, _required(claims, formats, options))
 
@@ -76,7 +86,7 @@ class PolyProx:
         states = stage_states(solution, options["count"])
         return saved_from(states), (
             f"{solution.accepted} accepted steps in {len(solution.stages)} stages, h = {solution.h:.1e}, "
-            f"{len(solution.edges())} edges; {len(states)} stage states captured"
+            f"{int(solution.edges().sum())} edges; {len(states)} stage states captured"
         )
 
 
@@ -115,7 +125,7 @@ def _precision(claims: Sequence[Claim], formats: Sequence[Format], tol: float) -
     format, ids = ("none", []) if enough is None else (enough[0].name, enough[1])
     reason = f"no format of {names} has eps_W <= {tol:g} and a certified range; take a finer format or a smaller radius"
     return Claim(
-        id=f"precision/{tol:g}",
+        id=f"precision/update/{tol:g}",
         kind="precision",
         statement=f"Of {names}, {format} is the coarsest format in which one update is proved to stay in range and to "
         f"return W within {tol:g} (Frobenius norm) of the exact update, at every state and ball of this report.",
@@ -130,13 +140,19 @@ def _precision(claims: Sequence[Claim], formats: Sequence[Format], tol: float) -
 def _required(claims: Sequence[Claim], formats: Sequence[Format], options: Options) -> list[str] | None:
     """The claims that the verdict rests on: of every format asked for, else of the coarsest one that is enough.
 
-    None means all of them: no format is enough, and the verdict must say so.
+    If none is enough for a tolerance, that is the question that stays undecided; without one, None: all claims count.
     """
-    precision = [c.id for c in claims if c.kind == "precision"]
+    asked = [c.id for c in claims if c.id.startswith("precision/update/")]
+    if options.methods_required:
+        asked += [c.id for c in claims if c.kind in ("contraction", "updates") or _is_stage_precision(c)]
     if options.formats:
-        return [c.id for c in claims if _counts(c)] + precision
-    enough = _enough(claims, formats, options.tol)
-    return None if enough is None else enough[1] + precision
+        return [c.id for c in claims if _counts(c)] + asked
+    enough = _enough(claims, formats, options.update_tol)
+    return (asked or None) if enough is None else enough[1] + asked
+
+
+def _is_stage_precision(claim: Claim) -> bool:
+    return claim.kind == "precision" and not claim.id.startswith("precision/update/")
 
 
 CASE = PolyProx()

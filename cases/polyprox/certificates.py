@@ -163,6 +163,7 @@ class Certifier:
             verdict=verdict,
             reason=reason,
             bounds={"max_magnitude": to_hex(tested.max_magnitude)} if proved else {},
+            observed={} if proved else {"first_risk": tested.place},
             assumptions=self._assumptions(format),
             theorem="docs/theory/rounding.md#range",
             witness=witness,

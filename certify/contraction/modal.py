@@ -64,7 +64,7 @@ class Curvature:
     Attributes
     ----------
     gamma : step size, exact.
-    Q, lam : shapes (n, n), eigenvectors in columns, and (n,), of `certify.contraction.spectrum.Basis`.
+    Q, lam : shapes (n, n), eigenvectors in columns, and (n,), of `certify.contraction.eigenbasis.Basis`.
     distance, residual : delta_Q and rho_R.
     radii, variation : shape (m,); v(t) = variation[j] for radii[j-1] < t <= radii[j]. The radii increase, the last is at
         least r.

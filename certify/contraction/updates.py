@@ -85,7 +85,7 @@ def norm_bound(start: Real, q: Real, eps: Real, k: int) -> float:
     rate = lipschitz(q)
     floor = exact(eps, "eps") / (1 - rate)
     above = exact(start, "the start") - floor
-    return round_up(floor + _power(rate, k, _BITS, up=above >= 0) * above)
+    return round_up(floor + power_bound(rate, k, _BITS, up=above >= 0) * above)
 
 
 def norm_count(start: Real, q: Real, eps: Real, tol: Real) -> int | None:
@@ -106,14 +106,14 @@ def norm_count(start: Real, q: Real, eps: Real, tol: Real) -> int | None:
     ratio = (target - floor) / (first - floor)
     bits = max(_BITS, ratio.numerator.bit_length(), ratio.denominator.bit_length()) + 64
     over = 1
-    while _power(rate, over, bits, up=True) > ratio:
+    while power_bound(rate, over, bits, up=True) > ratio:
         over *= 2
         if over > _MOST:
             return None
     under = over // 2  # not verified: the previous doubling, or 0, where b_0 > tol
     while over - under > 1:
         middle = (under + over) // 2
-        if _power(rate, middle, bits, up=True) <= ratio:
+        if power_bound(rate, middle, bits, up=True) <= ratio:
             over = middle
         else:
             under = middle
@@ -130,6 +130,23 @@ def posterior_bound(step: Real, q: Real, eps: Real) -> float:
     InputRejected : q >= 1, or a number is negative or not finite.
     """
     return round_up((exact(step, "the step") + exact(eps, "eps")) / (1 - lipschitz(q)))
+
+
+def power_bound(rate: Fraction, k: int, bits: int, *, up: bool) -> Fraction:
+    """A bound of rate**k, 0 <= rate < 1, from above or below, off by less than about 2k / 2**bits, relative.
+
+    It is exact if the numerator and the denominator of the power have at most `bits` bits; below 2**-20000 it is 0 or
+    2**-20000.
+    """
+    if k == 0 or rate == 0:
+        return Fraction(int(k == 0))
+    over, shift_over = _integer_power(rate.numerator, k, bits, up=up)
+    under, shift_under = _integer_power(rate.denominator, k, bits, up=not up)
+    shift = shift_over - shift_under
+    # both mantissas have at most `bits` bits
+    if shift < -_LEAST - bits:
+        return Fraction(int(up), 1 << _LEAST)
+    return min(Fraction(over << max(shift, 0), under << max(-shift, 0)), Fraction(1))
 
 
 def exact(value: Real, name: str) -> Fraction:
@@ -153,19 +170,6 @@ def tolerance(tol: Real) -> Fraction:
     if target == 0:
         raise InputRejected("the tolerance is 0", "pass a positive distance")
     return target
-
-
-def _power(rate: Fraction, k: int, bits: int, *, up: bool) -> Fraction:
-    """A bound of rate**k from above or below, 0 <= rate < 1."""
-    if k == 0 or rate == 0:
-        return Fraction(int(k == 0))
-    over, shift_over = _integer_power(rate.numerator, k, bits, up=up)
-    under, shift_under = _integer_power(rate.denominator, k, bits, up=not up)
-    shift = shift_over - shift_under
-    # both mantissas have at most `bits` bits
-    if shift < -_LEAST - bits:
-        return Fraction(int(up), 1 << _LEAST)
-    return min(Fraction(over << max(shift, 0), under << max(-shift, 0)), Fraction(1))
 
 
 def _integer_power(base: int, k: int, bits: int, *, up: bool) -> tuple[int, int]:

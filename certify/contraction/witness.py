@@ -38,7 +38,7 @@ class Witness:
 
     factor : row i holds the i + 1 integers of row i of L, in units of 2**-grid.
     grid : any integer.
-    sigma : the shift, a rational; the search returns binary64 numbers.
+    sigma : the shift, any rational; the search returns dyadic ones.
     Any values are a witness of something: a bad one proves a bad bound, never a false one.
     """
 

@@ -81,6 +81,7 @@ def running(graph: Graph, format: Format, region: Region) -> Bounds:
         for enclosed in inputs.values():
             enclosed[ERROR] = 0.0  # x^ = x; and fl(lower) <= x <= fl(upper), since fl is monotone
     values = evaluate(graph, arithmetic, inputs)
+    arithmetic.note(_magnitude(values[:, : graph.n_inputs]))
     return Bounds(graph, format, values[LOW], values[HIGH], values[ERROR], arithmetic.peak)
 
 
@@ -102,6 +103,7 @@ class Running:
 
     def constant(self, values: Floats) -> Values:
         """Constants converted to the format: points with their own conversion error."""
+        self.note(np.abs(values))
         return self.enclose(values, values)
 
     def enclose(self, lower: Floats, upper: Floats) -> Values:
@@ -112,7 +114,6 @@ class Running:
             local = np.minimum(np.maximum(self._half_ulp(magnitude), self.format.omega), magnitude)
             # x and fl(x) are multiples of one small number and close: their difference is exact in binary64
             error = np.where(lower == upper, np.abs(lower - low), local)
-        self._note(magnitude)
         return np.stack([low, high, error])
 
     def add(self, a: Values, b: Values) -> Values:
@@ -195,10 +196,11 @@ class Running:
         return np.asarray(bits.view(np.float64) * self.format.u)
 
     def _result(self, ends: Values, m: Floats, error: Floats) -> Values:
-        self._note(m)
+        self.note(m)
         return np.concatenate([ends, error[None]])
 
-    def _note(self, m: Floats) -> None:
+    def note(self, m: Floats) -> None:
+        """Take magnitudes into account in `peak`."""
         if m.size:
             self.peak = float(np.maximum(self.peak, m.max()))
 

@@ -104,5 +104,5 @@ def require_finite(name: str, tensors: Mapping[str, NDArray[Any]]) -> None:
         place = f" at index {index}" if index else ""
         raise InputRejected(
             f"{where(name, tensor)} holds {float(array[index])}{place}",
-            "save a state from before the run overflowed or diverged",
+            "save finite values only",
         )

@@ -5,10 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-
-from certify.arithmetic.directed import norm_up, round_down, round_up, sqrt_up
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from certify.arithmetic.directed import norm_up, round_down, round_up, sqrt_up
 
 EVERY = settings(max_examples=300, derandomize=True, deadline=None, database=None)
 LARGEST = Fraction(1.7976931348623157e308)

@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-
-from certify.arithmetic.dyadic import Dyadic, fractions, to_fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from certify.arithmetic.dyadic import Dyadic, fractions, to_fraction
 
 D = Dyadic()
 EVERY = settings(max_examples=150, derandomize=True, deadline=None, database=None)

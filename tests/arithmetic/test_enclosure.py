@@ -5,15 +5,27 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from certify.arithmetic import enclosure
 from certify.arithmetic.enclosure import step_down, step_up
 from certify.errors import InputRejected, MissingExtra
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 BIG, TINY, SMALL = 1.7976931348623157e308, 5e-324, 2.2250738585072014e-308
-SPECIAL = [0.0, 1.0, BIG, np.nextafter(BIG, 0), SMALL, np.nextafter(SMALL, 0), TINY, 2 * TINY, 1 + 2.0**-52, 0.1, np.inf]
+SPECIAL = [
+    0.0,
+    1.0,
+    BIG,
+    np.nextafter(BIG, 0),
+    SMALL,
+    np.nextafter(SMALL, 0),
+    TINY,
+    2 * TINY,
+    1 + 2.0**-52,
+    0.1,
+    np.inf,
+]
 NUMPY, CRIVAL = enclosure("numpy"), enclosure("crival")
 EVERY = settings(max_examples=600, derandomize=True, deadline=None, database=None)
 OPERATIONS = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b}

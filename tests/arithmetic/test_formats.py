@@ -8,11 +8,11 @@ import gfloat.formats
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from certify.arithmetic import BFLOAT16, BINARY16, BINARY32, BINARY64, FORMATS, format_named
 from certify.errors import InputRejected
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 STORED = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 GFLOAT = {
@@ -177,7 +177,9 @@ def test_formats_have_two_names(name):
 
 def test_an_unknown_format_is_refused():
     """The known ones are listed."""
-    with pytest.raises(InputRejected, match="there is no format 'float8'; use one of float16, bfloat16, float32, float64"):
+    with pytest.raises(
+        InputRejected, match="there is no format 'float8'; use one of float16, bfloat16, float32, float64"
+    ):
         format_named("float8")
 
 

@@ -79,11 +79,12 @@ def test_a_basis_far_from_orthogonal_proves_nothing():
     assert interval_bounds(PAIR, EIGHTHS, np.zeros((2, 2))) == (-np.inf, np.inf)
 
 
-def test_the_smallest_radius_is_not_lost():
-    """A radius of one subnormal beside a large one is rounded up, not to zero."""
-    rad = np.diag([1.0, 5e-324])
-    low, high = interval_bounds(np.diag([9.0, 0.0]), rad, np.eye(2))
-    assert low <= -5e-324 and high >= 10.0
+def test_radii_are_rounded_up():
+    """A radius far below the largest one, or just above a multiple of the 40-bit grid, is not cut."""
+    # 5e-324 in units of 2**961 is no float but 0; 512 (1 + 2**-20) units of 2**-39 are not 512.
+    for large, small in ((2.0**1000, 5e-324), (1.0, 2.0**-30 * (1 + 2.0**-20))):
+        low, high = interval_bounds(np.diag([0.0, 2.0 * large]), np.diag([small, large]), np.eye(2))
+        assert low <= -small and high >= 3 * large
 
 
 @settings(max_examples=60, deadline=None)
@@ -118,9 +119,10 @@ def test_quotients_by_hand():
     # |v|^T rad |v| / v^T v = (4/8) / 2 = 1/4, for both vectors.
     assert rayleigh_lower(PAIR, EIGHTHS, up) == 2.75
     assert rayleigh_upper(PAIR, EIGHTHS, down) == 1.25
-    # v = (1, 2): (2 + 4 + 8) / 5.
-    assert rayleigh_lower(PAIR, 0 * PAIR, np.array([1.0, 2.0])) == round_down(Fraction(14, 5))
-    assert rayleigh_upper(PAIR, 0 * PAIR, np.array([1.0, 2.0])) == round_up(Fraction(14, 5))
+    # v = (1, 2): (2 + 4 + 8) / 5; v = (1, 3): (2 + 6 + 18) / 10. The nearest floats are below and above.
+    for v, quotient in ((np.array([1.0, 2.0]), Fraction(14, 5)), (np.array([1.0, 3.0]), Fraction(13, 5))):
+        assert rayleigh_lower(PAIR, 0 * PAIR, v) == round_down(quotient) < quotient
+        assert rayleigh_upper(PAIR, 0 * PAIR, v) == round_up(quotient) > quotient
 
 
 @settings(max_examples=60, deadline=None)

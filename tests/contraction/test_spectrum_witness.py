@@ -166,12 +166,14 @@ def test_the_radius_costs_its_norm_and_little_more():
 
 
 GRADED = np.diag(np.logspace(-4, 4, 12))
+STEEP = np.diag(np.logspace(-8, 8, 12))
 CASES = {
     "random": symmetric(np.random.default_rng(1).standard_normal((20, 20))),
     "spread of 16 orders": with_spectrum(np.logspace(-8, 8, 16), 2),
     "two small, many large": with_spectrum(np.r_[1e-8, 2e-8, np.full(10, 1e8)], 3),
     "small negative": with_spectrum(np.r_[-1e-9, np.linspace(1, 2, 10)], 4),
     "graded": symmetric(GRADED @ symmetric(with_spectrum(np.linspace(1, 2, 12), 5)) @ GRADED),
+    "graded by 32 orders": symmetric(STEEP @ symmetric(with_spectrum(np.linspace(1, 2, 12), 5)) @ STEEP),
     "Hilbert": np.array([[1 / (i + j + 1) for j in range(16)] for i in range(16)]),
     "repeated": with_spectrum(np.repeat([1.0, 2.0], 8), 6),
     "identity": np.eye(7),

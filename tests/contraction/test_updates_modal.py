@@ -177,6 +177,26 @@ def test_a_start_in_a_fast_mode_arrives_at_its_own_rate():
     assert modal_count(ball, curvature, np.array([1.0, 0.0]), tol, fixed_branches=False) == 215
 
 
+def test_rates_are_averaged_over_the_segment():
+    """q(t) = 1/4 to 1/2, then 1/2; c = (1/8) / (1/2) = 1/4, B_0 = 1/4 + c = 1/2.
+
+    beta_1 = int_0^(1/2) q(1/4 + x) dx = (1/4)(1/4) + (1/4)(1/2) = 3/16, then beta_2 = (1/4)(3/16).
+    """
+    radii, rates = np.array([0.5, 1.0]), np.array([0.25, 0.5])
+    curvature = Curvature(1.0, np.eye(1), np.ones(1), 0.0, 0.0, radii, np.zeros(2), rates)
+    bounds = modal_bounds(Ball(0.5, 0.125, 0.0, 1.0), curvature, np.full(1, 0.25), 2, fixed_branches=False)
+    exact = np.array([1 / 2, 3 / 16, 3 / 64])
+    assert (bounds >= exact).all() and (bounds <= exact * (1 + 1e-13)).all()
+
+
+@pytest.mark.parametrize("fixed_branches", [False, True])
+def test_underflow_never_makes_a_bound_zero(fixed_branches):
+    """From the smallest subnormal, halved: the exact distance is positive at every update, and so is the bound."""
+    curvature = Curvature(0.5, np.eye(1), np.ones(1), 0.0, 0.0, np.array([1.0]), np.zeros(1))
+    bounds = modal_bounds(Ball(0.5, 0.0, 0.0, 1.0), curvature, np.full(1, 5e-324), 9, fixed_branches=fixed_branches)
+    assert (bounds > 0).all()
+
+
 def test_the_modal_part_needs_fixed_branches():
     """A soft threshold that holds entry 2 at 0 breaks the modal recursion, and not the one without it.
 

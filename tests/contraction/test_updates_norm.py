@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from certify.contraction.updates import Ball, norm_bound, norm_count, posterior_bound, start_bound
+from certify.contraction.updates import Ball, norm_bound, norm_count, posterior_bound, power_bound, start_bound
 from certify.errors import InputRejected
 
 SETTINGS = settings(derandomize=True, deadline=None, max_examples=150)
@@ -33,6 +33,18 @@ def test_norm_bound_is_the_recursion_rounded_up_once(start, q, eps, k):
     exact, bound = exact_bound(start, q, eps, k), norm_bound(start, q, eps, k)
     assert Fraction(bound) >= exact
     assert bound == 0.0 or Fraction(math.nextafter(bound, 0.0)) < exact
+
+
+@SETTINGS
+@given(PROPER, st.integers(0, 400), st.integers(8, 80))
+@example(Fraction(2, 3), 400, 8)
+@example(1 - Fraction(1, 10**9), 1000, 64)
+def test_powers_are_enclosed_and_nearly_exact(q, k, bits):
+    """Truncated powers bound the exact one from both sides, together within (8 k + 8) / 2**bits, relative."""
+    low, power, high = power_bound(q, k, bits, up=False), q**k, power_bound(q, k, bits, up=True)
+    assert low <= power <= high
+    if 64 * (k + 1) <= 2**bits:
+        assert high - low <= power * Fraction(8 * k + 8, 2**bits)
 
 
 @SETTINGS

@@ -5,9 +5,9 @@ from functools import reduce
 
 import numpy as np
 import pytest
+from certify.cases.polyprox import block
 
 from certify.arithmetic import BINARY64, FORMATS, Ieee
-from certify.cases.polyprox import block
 from certify.errors import InputRejected, OrderUnspecified
 from certify.graph import ZERO, Op, Variable, evaluate, live_terms, lower, output, trace, with_order
 from certify.rounding import majorant, point, running
@@ -54,7 +54,7 @@ def test_operands_come_before_results_and_instructions_tile_the_nodes(graph):
         assert i.start == at < i.stop
         at = i.stop
         if i.op is Op.CONST:
-            assert (0 <= i.left).all() and (i.left < len(graph.constants)).all()
+            assert (i.left >= 0).all() and (i.left < len(graph.constants)).all()
             continue
         least = ZERO if i.op in (Op.SUM, Op.DOT) else 0
         for operands in (i.left, i.right):
@@ -198,7 +198,10 @@ def test_a_sum_without_an_order_is_refused_where_one_is_needed():
     [
         ({"x": np.ones(3), "A": np.ones((3, 3))}, "input y is missing"),
         ({"x": np.ones(4), "A": np.ones((3, 3)), "y": np.ones(3)}, r"input x has shape \(4,\); give the traced shape"),
-        ({"x": np.ones(3), "A": np.ones(3), "y": np.ones(3)}, r"input A has shape \(3,\); give the traced shape \(3, 3\)"),
+        (
+            {"x": np.ones(3), "A": np.ones(3), "y": np.ones(3)},
+            r"input A has shape \(3,\); give the traced shape \(3, 3\)",
+        ),
     ],
 )
 def test_inputs_of_an_evaluation_are_checked(values, message):

@@ -82,6 +82,16 @@ def test_refusals_name_the_line_and_the_remedy(kernel, problem, remedy):
         lambda x: x.astype(np.float32),
         lambda x: x.mean(),
     ],
+    ids=[
+        "reduce initial",
+        "reduce where",
+        "sum initial",
+        "sum where",
+        "reduce dtype",
+        "joined dtype",
+        "astype",
+        "mean",
+    ],
 )
 def test_options_that_change_the_result_are_refused_and_not_dropped(kernel):
     """An option that the graph cannot hold must not vanish, and is refused with the library's own error."""
@@ -93,7 +103,7 @@ def test_arrays_of_two_traces_do_not_mix():
     """A traced array that leaked out of its trace is refused in another."""
     leaked = []
     trace(lambda x: leaked.append(x) or x, {"x": 1.0})
-    with pytest.raises(TraceRefused, match="a mixture of arrays from two traces at .*; trace one kernel at a time"):
+    with pytest.raises(TraceRefused, match=r"a mixture of arrays from two traces at .*; trace one kernel at a time"):
         trace(lambda x: x + leaked[0], {"x": 1.0})
 
 

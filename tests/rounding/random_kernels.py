@@ -4,6 +4,7 @@ A kernel is data: a tuple of steps over a growing list of vector registers, so t
 are drawn from regimes (ties, subnormals, cancellation, ...) that aim at the places where rounding bounds go wrong.
 """
 
+# ruff: noqa: D102  (methods here override documented ones)
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -13,10 +13,10 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from certify.cases.polyprox import State, block, update_exact
 from random_kernels import ManyIeee
 
 from certify.arithmetic import Format
-from certify.cases.polyprox import State, block, update_exact
 from certify.graph import Graph, Variable, evaluate, output, trace
 from certify.rounding import Bounds, ball, majorant, point, running
 

@@ -22,18 +22,16 @@ def _pairwise(arithmetic, term, n):
     if n == 1:
         return term(0)
     half = n // 2
-    return arithmetic.add(
-        _pairwise(arithmetic, term, half), _pairwise(arithmetic, lambda k: term(half + k), n - half)
-    )
+    return arithmetic.add(_pairwise(arithmetic, term, half), _pairwise(arithmetic, lambda k: term(half + k), n - half))
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_majorant_holds_at_every_node_for_every_order(monkeypatch, name):
-    """|computed - exact| <= error in serial, reversed and pairwise order; 3,000 (graph, region) pairs a format."""
+    """|computed - exact| <= error in serial, reversed and pairwise order; 2,000 (graph, region) pairs a format."""
     monkeypatch.setitem(ORDERS, "reversed", _reversed)
     monkeypatch.setitem(ORDERS, "pairwise", _pairwise)
     format, pairs, nodes = FORMATS[name], 0, 0
-    for seed in range(1200):
+    for seed in range(800):
         graph, boxes, label = random_case(2 * seed, format, points=3, boxes=1)
         samples = np.concatenate([box.samples for box in boxes])
         of_box = np.repeat(np.arange(len(boxes)), [len(box.samples) for box in boxes])
@@ -54,7 +52,7 @@ def test_majorant_holds_at_every_node_for_every_order(monkeypatch, name):
             assert (np.abs(computed) <= size[of_box])[inside].all(), (label, order)
         pairs += int(proved.sum())
         nodes += int(proved.sum()) * graph.n_nodes
-    assert pairs >= 3000 and nodes >= 60_000
+    assert pairs >= 2000 and nodes >= 40_000
 
 
 def test_a_dot_product_by_hand():
@@ -76,7 +74,7 @@ def test_a_sum_too_long_for_the_format_is_refused():
 
 
 def test_running_is_sharper_than_majorant_under_cancellation():
-    """x - y + x for near x and y: magnitudes add up in the majorant, values cancel in the running bound."""
+    """x - y for near x and y: magnitudes add up in the majorant, values cancel in the running bound."""
     graph = trace(lambda x, y: (x - y) * 1.1, {"x": 1.0, "y": 1.0}, order="serial")
     region = point({"x": np.array(1.0), "y": np.array(1.0 - 2.0**-20)})
     assert 1e3 * running(graph, BINARY64, region).error_of("0") < majorant(graph, BINARY64, region).error_of("0")

@@ -51,14 +51,16 @@ def test_an_overflow_in_the_middle_of_a_box_is_exhibited():
 
 
 def test_what_may_overflow_only_by_dependency_is_undecided():
-    """x - x' with x' = (x / 2) 2: the enclosure loses the dependency, no input overflows, and neither is claimed."""
+    """(x + y) + (x - y) is 2 x: the enclosure adds both ranges, no input overflows, and neither is claimed."""
     graph = trace(lambda x, y: (x + y) + (x - y), {"x": 1.0, "y": 1.0}, order="serial")
-    region = Region({"x": np.array(-30000.0), "y": np.array(-32000.0)}, {"x": np.array(30000.0), "y": np.array(32000.0)})
+    region = Region(
+        {"x": np.array(-30000.0), "y": np.array(-32000.0)}, {"x": np.array(30000.0), "y": np.array(32000.0)}
+    )
     bounds = running(graph, BINARY16, region)
     outcome = range_test(bounds, region)
     assert outcome.node is not None and outcome.witness is None
     assert outcome.node == bounds.first_overflow() == 4
-    assert outcome.place.endswith(")") is False or "test_range_test.py" in outcome.place
+    assert "test_range_test.py" in outcome.place
 
 
 @pytest.mark.parametrize("format", FORMATS.values(), ids=FORMATS)

@@ -39,8 +39,8 @@ def test_median_ratio_of_bound_to_error(grid, name):
         assert 1 <= np.median(ratios) <= limit
 
 
-def test_the_majorant_is_hundreds_of_times_wider(grid):
-    """The paper's rules on the same cases hold too, and the running bounds are what makes the difference."""
+def test_the_majorant_holds_too_and_is_several_times_wider(grid):
+    """The paper's rules on the zero-skipping graph: no violation at the points, a median of about 5 times wider."""
     wider = []
     for case, o in zip(cases(), grid["float64"][0], strict=True):
         bounds = case.bounds(BINARY64, 0.0, method="majorant")

@@ -6,6 +6,8 @@ the theorem of `certify.rounding.running` is checked at every node in integers.
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from random_kernels import (
     BINARY,
     CONSTANTS,
@@ -25,10 +27,8 @@ from random_kernels import (
 
 from certify.arithmetic import BINARY16, FORMATS, Ieee
 from certify.arithmetic.dyadic import Dyadic, fractions
-from certify.graph import evaluate, lower
-from certify.rounding import Region, point, running
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from certify.graph import evaluate, lower, trace
+from certify.rounding import Region, Running, point, running
 
 GRAPHS, PAIRS = 3000, 20_000
 
@@ -92,7 +92,7 @@ def test_peak_bounds_every_partial_sum(name):
 
 def test_the_exact_comparison_agrees_with_fractions():
     """The integer comparison of these tests, against Fractions, on both sides of equality."""
-    computed = np.array([1.5, 1.5, -2.0**-1074, 0.0, 1e300, 5.0])
+    computed = np.array([1.5, 1.5, -(2.0**-1074), 0.0, 1e300, 5.0])
     exact = Dyadic().constant(np.array([1.25, 1.25, 2.0**-1074, 0.0, -1e300, 5.0]))
     bound = np.array([0.25, np.nextafter(0.25, 0), 2.0**-1073, 0.0, 1e300, 0.0])
     reference = [
@@ -156,3 +156,16 @@ def test_overwriting_across_the_range_is_reported():
     lower_ = {"x": np.full(LENGTH, -60000.0), "y": np.zeros(LENGTH), "z": np.zeros(LENGTH)}
     upper = {"x": np.zeros(LENGTH), "y": np.full(LENGTH, 60000.0), "z": np.zeros(LENGTH)}
     assert running(overwrite, BINARY16, Region(lower_, upper)).first_overflow() is not None
+
+
+def test_the_overwrite_rule_alone_reports_an_overflow_of_its_difference():
+    """As above with the subtraction pruned away, so that the rule itself must leave an end that is not finite."""
+    graph = trace(lambda x, y: x + (y - x), {"x": 1.0, "y": 1.0}, order="serial")
+    arithmetic, node = Running(BINARY16), graph.outputs["0"].ids
+    ends = {"x": (-60000.0, 0.0), "y": (0.0, 60000.0)}
+    inputs = {name: arithmetic.enclose(np.array(low), np.array(high)) for name, (low, high) in ends.items()}
+    low, high, _ = evaluate(graph, arithmetic, inputs, outputs=["0"])[:, node]
+    ieee = Ieee(BINARY16)
+    worst = evaluate(graph, ieee, {"x": np.array(-60000.0), "y": np.array(60000.0)}, outputs=["0"])[node]
+    assert worst == np.inf
+    assert low <= worst <= high

@@ -98,6 +98,12 @@ class Problem:
         """Upper bound of ||U||_F."""
         return Fraction(sqrt_up(sum((Fraction(u) ** 2 for u in self.center.ravel().tolist()), Fraction(0))))
 
+    def in_format(self, format: Format) -> Problem:
+        """The same stage in another format; what does not depend on the format is shared."""
+        other = Problem(self.state, format)
+        other._curvatures = self._curvatures
+        return other
+
     def bounds(self, radius: float) -> Bounds:
         """The running error analysis of the program on the whole ball."""
         if radius not in self._bounds:

@@ -95,9 +95,9 @@ def test_an_overflow_that_is_only_possible_is_undecided(state: State) -> None:
 
 def test_the_verdict_rests_on_the_coarsest_format_that_is_enough(state: State) -> None:
     """Without --format the coarsest format within tol decides; named formats must all be certified."""
-    fine = report_of(state, tol=1e-5)
+    fine = report_of(state, update_tol=1e-5)
     assert fine.verdict is Verdict.CERTIFIED
-    assert {claim_id.split("/")[1] for claim_id in fine.required} == {"float32", "1e-05"}
+    assert {claim_id.split("/")[1] for claim_id in fine.required} == {"float32", "update"}
     large = replace(state, rho=1e6)
     assert report_of(large).verdict is Verdict.CERTIFIED
     assert report_of(large, formats=("float16", "float32")).verdict is Verdict.REFUTED
@@ -106,11 +106,11 @@ def test_the_verdict_rests_on_the_coarsest_format_that_is_enough(state: State) -
 
 def test_a_tolerance_makes_a_precision_claim(state: State) -> None:
     """With tol the coarsest format that is enough is claimed; a tolerance below every bound is undecided."""
-    claim = by_id(report_of(state, tol=1e-5).claims)["precision/1e-05"]
+    claim = by_id(report_of(state, update_tol=1e-5).claims)["precision/update/1e-05"]
     assert claim.verdict is Verdict.CERTIFIED and claim.parameters["format"] == "float32"
-    report = report_of(state, tol=1e-30)
+    report = report_of(state, update_tol=1e-30)
     assert report.verdict is Verdict.UNDECIDED
-    assert by_id(report.claims)["precision/1e-30"].verdict is Verdict.UNDECIDED
+    assert by_id(report.claims)["precision/update/1e-30"].verdict is Verdict.UNDECIDED
 
 
 def test_a_trajectory_keeps_its_states_apart(state: State) -> None:

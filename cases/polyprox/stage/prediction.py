@@ -1,0 +1,130 @@
+"""How many updates a certified stage needs from a given start, replayed entry included.
+
+The theorems are in `certify.contraction.updates` and `certify.contraction.modal`; here they get their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from certify.arithmetic import Ieee
+from certify.arithmetic.directed import round_up, sqrt_up
+from certify.arithmetic.midrad import MidRad, box
+from certify.contraction.eigenbasis import eigenbasis
+from certify.contraction.fixed_stage import contraction_constant
+from certify.contraction.modal import Curvature, Prediction, predict
+from certify.contraction.updates import Ball
+from certify.graph import evaluate, output
+
+from ..certificates import inputs_of
+from .hessian import Entries, hessian
+from .methods import Attempt, Problem, variation
+
+HALVINGS = 24
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A start in a certified ball: `replayed` updates of the literal program lead from the saved state to `W`."""
+
+    replayed: int
+    W: NDArray[np.float64]
+    distance: float
+
+
+def distance(W: NDArray[np.float64], center: NDArray[np.float64]) -> float:
+    """Upper bound of ||W - U||_F, from exact differences."""
+    pairs = zip(W.ravel().tolist(), center.ravel().tolist(), strict=True)
+    return sqrt_up(sum(((Fraction(x) - Fraction(u)) ** 2 for x, u in pairs), Fraction(0)))
+
+
+def enter(
+    problem: Problem,
+    attempt: Attempt,
+    start: NDArray[np.float64],
+    limit: int,
+    progress: Callable[[int], None] = lambda k: None,
+) -> Entry | None:
+    """Run the literal program from `start` until the decoded W is verified to lie in the ball of `attempt`, on its face.
+
+    At most `limit` updates; None if none of them arrives. The program is emulated bit for bit in the problem's format.
+    """
+    radius = attempt.outcome.stage.radius
+    inactive = problem.inactive(radius)
+    ieee = Ieee(problem.format)
+    inputs = {name: ieee.constant(np.asarray(value)) for name, value in inputs_of(problem.state).items()}
+    W = np.asarray(start, dtype=np.float64)
+    for k in range(limit + 1):
+        if not W[inactive].any() and np.linalg.norm(W - problem.center) <= 1.001 * radius:
+            apart = distance(W, problem.center)
+            if apart <= radius:
+                return Entry(k, W, apart)
+        if k < limit:
+            values = evaluate(problem.graph, ieee, {**inputs, "W": ieee.constant(W)}, outputs=["W"])
+            W = output(problem.graph, ieee, values, "W").astype(np.float64)
+            progress(k + 1)
+            if not np.isfinite(W).all():
+                return None
+    return None
+
+
+def prediction(problem: Problem, attempt: Attempt, W: NDArray[np.float64], tol: float) -> Prediction:
+    """Counts and bounds of the distance to the fixed point from a start W in the ball of `attempt`, on its face."""
+    stage, outcome = attempt.outcome.stage, attempt.outcome
+    face = np.nonzero((problem.state.M != 0) & ~problem.inactive(stage.radius))
+    offset = W[face] - problem.center[face]
+    exact = [Fraction(x) - Fraction(u) for x, u in zip(W[face].tolist(), problem.center[face].tolist(), strict=True)]
+    slack = sqrt_up(sum(((e - Fraction(o)) ** 2 for e, o in zip(exact, offset.tolist(), strict=True)), Fraction(0)))
+    return predict(
+        Ball(outcome.q, stage.d, stage.eps, stage.radius),
+        _curvature(problem, face, attempt),
+        offset,
+        tol,
+        fixed_branches=fixed_branches(problem, face, stage.radius),
+        offset_error=slack,
+    )
+
+
+def fixed_branches(problem: Problem, face: Entries, radius: float) -> bool:
+    """Whether every entry of the face stays on its branch of the soft threshold over the ball: sign(U) V > gamma lam."""
+    if not len(face[0]):
+        return True
+    over = hessian(problem.state, problem.center, radius, face)
+    gamma = MidRad.exact(np.array(problem.state.gamma))
+    V = box(problem.center[face], radius) - over.gradient[face] * gamma
+    margin = np.sign(problem.center[face]) * V.mid - V.rad
+    threshold = round_up(Fraction(problem.state.gamma) * Fraction(problem.state.lam))
+    # a rounded difference has the sign of the difference; one step down covers the rounding of `margin` itself
+    return bool((np.nextafter(margin, -np.inf) > threshold).all())
+
+
+def _curvature(problem: Problem, face: Entries, attempt: Attempt) -> Curvature:
+    radius, gamma = attempt.outcome.stage.radius, problem.state.gamma
+    at, low, high = problem.curvature_at_center(face)
+    basis = eigenbasis(at.mid)
+    # the basis is of the midpoint of the enclosure of K(U); its radius joins the residual
+    spread = variation(at, MidRad.exact(at.mid))
+    radii = radius * 2.0 ** -np.arange(HALVINGS, -1, -1.0)
+    moved = [variation(hessian(problem.state, problem.center, t, face).K, at) for t in radii.tolist()]
+    rates = [
+        min(
+            contraction_constant(float(np.nextafter(low - v, -np.inf)), float(np.nextafter(high + v, np.inf)), gamma),
+            attempt.outcome.q,
+        )
+        for v in moved
+    ]
+    return Curvature(
+        gamma=gamma,
+        Q=basis.Q,
+        lam=basis.lam,
+        distance=basis.distance,
+        residual=round_up(Fraction(basis.residual) + Fraction(spread)),
+        radii=radii,
+        variation=np.array(moved),
+        rates=np.array(rates),
+    )
