@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import click
-from certify.cli.options import require_place
+from certify.cli.options import METHODS, require_place
 from certify.cli.streams import DASH, say
 from click.core import ParameterSource
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 STATES = "states.safetensors"
 #: A step of the solver changes W by more than this until the last stages.
 TOLERANCE = 1e-3
+#: Updates that replay in some seconds.
+REPLAY = 2000
 
 
 @click.command(
@@ -62,7 +64,8 @@ def command(ctx: click.Context, output: str) -> int:
         _save(states, saved, replace=ctx.get_parameter_source("output") is ParameterSource.DEFAULT)
         say(f"States: {states}")
     say("")
-    return certify_and_report(case, saved, Options(tol=TOLERANCE), output, started)
+    options = Options(update_tol=TOLERANCE, methods=METHODS, replay=REPLAY)
+    return certify_and_report(case, saved, options, output, started)
 
 
 def _make_directory(path: str) -> None:

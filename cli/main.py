@@ -19,7 +19,7 @@ from certify.cli.streams import abandon_output, flush_output, one_line, say
 from certify.errors import CertifyError
 from certify.version import __version__
 
-COMMANDS = ("demo", "run", "solve", "show", "schema", "env")
+COMMANDS = ("demo", "run", "updates", "solve", "show", "schema", "env")
 """In the order of the help page; `certify.cli.NAME` holds each as `command`."""
 
 USAGE, INTERNAL, INTERRUPTED, BROKEN_PIPE = 2, 70, 130, 141

@@ -1,4 +1,4 @@
-"""What several commands share: types of option values, and places to write to, checked before any work."""
+"""What several commands share: options and types of their values, and places to write to, checked before any work."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import click
 from certify.cli.streams import DASH
 
 from certify.errors import InputRejected
+
+METHODS = ("global", "local", "interval", "face")
+"""How convergence in the fixed stage can be certified, from coarse to sharp."""
 
 
 class Amount(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4, and older ones are allowed
@@ -31,6 +34,52 @@ class Amount(click.ParamType):  # type: ignore[type-arg]  # generic since click 
         if number < 0 or (self.positive and number == 0):
             self.fail(f"{value} is not {'positive' if self.positive else 'a number of at least 0'}", param, ctx)
         return abs(number)  # -0 becomes 0
+
+
+class Methods(click.ParamType):  # type: ignore[type-arg]
+    """Names of METHODS with commas between them, or none: a tuple without repetitions, in the order of METHODS."""
+
+    name = "names"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """The names. Raises click.BadParameter."""
+        if not isinstance(value, str):
+            return tuple(value)
+        named = [name.strip() for name in value.split(",")]
+        if named == ["none"]:
+            return ()
+        for name in named:
+            if name not in METHODS:
+                self.fail(f"there is no method {name!r}; use some of {','.join(METHODS)}, or none", param, ctx)
+        return tuple(name for name in METHODS if name in named)
+
+
+tol_option = click.option(
+    "--tol",
+    type=Amount(positive=True),
+    default=1e-6,
+    show_default=True,
+    metavar="T",
+    help="The distance to the fixed point of the stage, Frobenius, that is close enough.",
+)
+step_option = click.option(
+    "--step",
+    type=click.Choice(["recorded", "new"]),
+    default="recorded",
+    show_default=True,
+    help="The step size of the stage: the state's, or one chosen to contract fast.",
+)
+replay_option = click.option(
+    "--replay",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="MAX",
+    help="Updates to run at most until a state enters a certified ball.",
+)
+case_option = click.option(
+    "--case", "case_name", default="polyprox", show_default=True, metavar="NAME", help="What the state is of."
+)
 
 
 def require_place(path: str, *inputs: str) -> None:

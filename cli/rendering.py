@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from certify.cli import contraction
+from certify.cli.contraction import Section
 from certify.cli.streams import DASH, one_line
 from certify.cli.summary import (
     UNKNOWN,
@@ -52,7 +54,7 @@ def show_summary(
     tol: float | None = None,
     state: int | None = None,
 ) -> None:
-    """Print the verdict, the table, the advice and where the report lies.
+    """Print the verdict, the table of updates, the fixed stage, the advice and where the report lies.
 
     Parameters
     ----------
@@ -67,22 +69,27 @@ def show_summary(
 
     console.print(Text.assemble(f"{subject_line(report)}: ", _verdict(report.verdict), basis(report)))
     ball = ball_of(report)
-    for title, of_state in _tables(rows(report), state):
+    stage = contraction.title(report)
+    for k, (title, of_state) in enumerate(_tables(rows(report), state)):
         console.print()
+        if stage and k == 0:
+            console.print("One update: rounding and range", style="bold")
         if title:
-            console.print(title, style="bold")
+            console.print(title, style="" if stage else "bold")
         if console.width >= TABLE_WIDTH:
             _print_table(console, of_state, ball)
         else:
             _print_blocks(console, of_state)
-    console.print()
-    if ball is not None:
-        replayed = (
-            f"; the largest error of {ball.samples} states in it is a sample, not a bound" if ball.samples else ""
-        )
-        console.print(f"Ball: every W within {ball.radius} of the state{replayed}.", style="dim")
+    notes = [Text(_about(ball), style="dim")] if ball is not None else []
     for kind, verdict, count in others(report):
-        console.print(Text.assemble(f"{kind}: ", _verdict(verdict), f" ({count} claim{'s' if count > 1 else ''})"))
+        notes.append(Text.assemble(f"{kind}: ", _verdict(verdict), f" ({count} claim{'s' if count > 1 else ''})"))
+    for k, note_line in enumerate(notes):
+        if k == 0:
+            console.print()
+        console.print(note_line)
+    if stage:
+        console.print()
+        _print_stage(console, report, stage, state)
     console.print()
     console.print(advice(report, tolerance_of(report) if tol is None else Fraction(tol)))
     console.print()
@@ -163,6 +170,53 @@ def _print_blocks(console: Console, several: Sequence[Row]) -> None:
                 lines.append(f"{where} <= {number(measured.bound)}, {how} {number(measured.observed)}")
         for line in lines:
             console.print(Padding(Text(line), (0, 0, 0, 2)))
+
+
+def _about(ball: Ball) -> str:
+    replayed = f"; the largest error of {ball.samples} states in it is a sample, not a bound" if ball.samples else ""
+    return f"Ball: every W within {ball.radius} of the state{replayed}."
+
+
+def _print_stage(console: Console, report: Report, title: str, state: int | None) -> None:
+    several = contraction.sections(report)
+    if state is not None:
+        several = [section for section in several if section.state == state]
+    elif len(several) > MANY_STATES:
+        several = [contraction.over_states(report)]
+    console.print(title, style="bold")
+    for k, section in enumerate(several):
+        if k:
+            console.print()
+        if section.away:
+            where = "The" if section.state is None else f"State {section.state}: the"
+            console.print(f"{where} centre is {section.away} from the state")
+        _print_lines(console, section)
+    console.print()
+    console.print(
+        "Centre: a polished fixed point. On the ball of that radius around it an update brings any two W closer, by a "
+        "factor of at most q.",
+        style="dim",
+    )
+
+
+def _print_lines(console: Console, section: Section) -> None:
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    if console.width < TABLE_WIDTH:
+        for line in section.lines:
+            console.print(Text.assemble(f"{line.name}: ", _verdict(line.verdict)))
+            console.print(Padding(Text(line.text.replace("  ", ", ")), (0, 0, 0, 2)))
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False, collapse_padding=True)
+    for _ in range(2):
+        table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    names = ["", *(line.name for line in section.lines)]
+    for line, before in zip(section.lines, names, strict=False):
+        table.add_row("" if line.name == before else line.name, _verdict(line.verdict), line.text)
+    console.print(table)
 
 
 def _print_place(console: Console, path: str, note: str) -> None:

@@ -5,10 +5,20 @@ from __future__ import annotations
 import io
 import sys
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
-from certify.cli.options import Amount, require_place
+from certify.cli.options import (
+    METHODS,
+    Amount,
+    Methods,
+    case_option,
+    replay_option,
+    require_place,
+    step_option,
+    tol_option,
+)
 from certify.cli.streams import DASH, read_input, write_output
 
 if TYPE_CHECKING:
@@ -23,10 +33,12 @@ if TYPE_CHECKING:
 Examples:
   certify run state.safetensors -o report.json
   certify run state.npz --format float32 --radius 0.001 | jq .verdict
+  certify run state.npz --methods face --step new --replay 5000 -o report.json
 \b
 Exit code: 0 certified, 1 undecided, 4 refuted. Without --format the verdict
 rests on the coarsest of float16, float32 and float64 that is certified, and
-within --tol if given; with it, every format named must be certified.""",
+within --update-tol if given; with it, every format named must be certified.
+Claims about the fixed stage count for it if --methods names the methods.""",
     short_help="Certify a saved state or trajectory.",
 )
 @click.argument("state")
@@ -48,7 +60,7 @@ within --tol if given; with it, every format named must be certified.""",
     help="Also certify every W within this Frobenius distance; 0 leaves the ball out.",
 )
 @click.option(
-    "--tol",
+    "--update-tol",
     type=Amount(positive=True),
     metavar="T",
     help="The error of W in one update, Frobenius, that is small enough; any, if absent.",
@@ -62,28 +74,54 @@ within --tol if given; with it, every format named must be certified.""",
     help="States of the ball to replay, beside the proof.",
 )
 @click.option(
-    "--case", "case_name", default="polyprox", show_default=True, metavar="NAME", help="What the state is of."
+    "--methods",
+    type=Methods(),
+    metavar="NAMES",
+    help=f"How to certify convergence in the fixed stage, {','.join(METHODS)} by default; none for not at all.",
 )
+@tol_option
+@step_option
+@replay_option
+@case_option
 def command(
     state: str,
     output: str,
     formats: tuple[str, ...],
     order: str,
     radius: float,
-    tol: float | None,
+    update_tol: float | None,
     samples: int,
+    methods: tuple[str, ...] | None,
+    tol: float,
+    step: str,
+    replay: int,
     case_name: str,
 ) -> int:
     """Certify a saved STATE: a .safetensors or .npz file, one state or a trajectory; - is standard input.
 
-    Bounds the rounding error of one update at the state and on a ball around it, and proves that nothing overflows.
+    Bounds the rounding error of one update at the state and on a ball around it, proves that nothing overflows, and
+    decides whether repeated updates with alpha, rho and gamma fixed must converge.
     The report goes to --output, a summary to standard error.
     """
     started = time.perf_counter()
-    case = _case(case_name)
-    options = _options(formats, order, radius, tol, samples)
+    from certify.cases import Options
+
+    case = chosen_case(case_name)
+    options = Options(
+        formats=formats_named(formats),
+        order=known_order(order),
+        radius=radius,
+        update_tol=update_tol,
+        samples=samples,
+        methods=METHODS if methods is None else methods,
+        # what is tried unasked may fail without failing the run
+        methods_required=bool(methods),
+        tol=tol,
+        step=step,
+        replay=replay,
+    )
     require_place(output, state)
-    return certify_and_report(case, _loaded(state), options, output, started)
+    return certify_and_report(case, loaded(state), options, output, started)
 
 
 def certify_and_report(case: Case, saved: Saved, options: Options, output: str, started: float) -> int:
@@ -120,7 +158,8 @@ def _print_summary(report: Report, output: str, note: str) -> None:
         show_summary(console_for(sys.stderr), report, output, note=note)
 
 
-def _case(name: str) -> Case:
+def chosen_case(name: str) -> Case:
+    """The case of that name. Raises click.BadParameter."""
     from certify.cases import case_named
 
     from certify.errors import InputRejected
@@ -131,24 +170,29 @@ def _case(name: str) -> Case:
         raise click.BadParameter(str(error), param_hint="--case") from error
 
 
-def _options(formats: tuple[str, ...], order: str, radius: float, tol: float | None, samples: int) -> Options:
-    """The options, formats once each and from coarse to fine. Raises click.BadParameter."""
-    from certify.cases import Options
-
+def formats_named(names: Iterable[str]) -> tuple[str, ...]:
+    """The formats once each, under their own names and from coarse to fine. Raises click.BadParameter."""
     from certify.arithmetic import FORMATS, format_named
     from certify.errors import InputRejected
-    from certify.graph.orders import ORDERS
 
     try:
-        named = {format_named(name).name for name in formats}
+        named = {format_named(name).name for name in names}
     except InputRejected as error:
         raise click.BadParameter(str(error), param_hint="--format") from error
+    return tuple(name for name in FORMATS if name in named)
+
+
+def known_order(order: str) -> str:
+    """The order, if there is one of that name. Raises click.BadParameter."""
+    from certify.graph.orders import ORDERS
+
     if order not in ORDERS:
         raise click.BadParameter(f"there is no order {order!r}; use one of {', '.join(ORDERS)}", param_hint="--order")
-    return Options(tuple(name for name in FORMATS if name in named), order, radius, tol, samples)
+    return order
 
 
-def _loaded(state: str) -> Saved:
+def loaded(state: str) -> Saved:
+    """The tensors of a file; - is standard input. Raises InputRejected."""
     from certify.states import load, load_stream
     from certify.states.tensors import MAX_BYTES
 

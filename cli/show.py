@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   certify show report.json
-  certify show report.json --tol 1e-6
+  certify show report.json --update-tol 1e-6
   certify run state.npz | certify show - --claims
 
 A report is shown, not believed and not checked: the exit code says only that
@@ -26,14 +26,14 @@ it could be read, whatever its verdict.""",
 )
 @click.argument("report")
 @click.option("--claims", is_flag=True, help="List every claim: statement, numbers, reason, assumptions.")
-@click.option("--state", type=click.IntRange(min=0), metavar="K", help="The table of one state of a trajectory.")
+@click.option("--state", type=click.IntRange(min=0), metavar="K", help="One state of a trajectory alone.")
 @click.option(
-    "--tol",
+    "--update-tol",
     type=Amount(positive=True),
     metavar="T",
-    help="Advise for this error of W in one update; without it, for the --tol of the run.",
+    help="Advise for this error of W in one update; without it, for that of the run.",
 )
-def command(report: str, claims: bool, state: int | None, tol: float | None) -> int:
+def command(report: str, claims: bool, state: int | None, update_tol: float | None) -> int:
     """Show a REPORT file as `certify run` did; - is standard input."""
     from certify.cli.console import console_for
     from certify.cli.rendering import show_claims, show_summary
@@ -46,7 +46,7 @@ def command(report: str, claims: bool, state: int | None, tol: float | None) -> 
         show_claims(console, loaded)
     else:
         _require_state(loaded, state)
-        show_summary(console, loaded, report, tol=tol, state=state)
+        show_summary(console, loaded, report, tol=update_tol, state=state)
     return 0
 
 
@@ -58,9 +58,9 @@ def _loaded(report: str) -> Report:
 
 
 def _require_state(report: Report, state: int | None) -> None:
-    from certify.cli.summary import rows
+    from certify.cli.summary import state_of
 
-    known = list(dict.fromkeys(row.state for row in rows(report)))
+    known = sorted({k for k in map(state_of, report.claims) if k is not None})
     if state is not None and state not in known:
         has = f"states {known[0]} to {known[-1]}" if len(known) > 1 else "one state, without a number"
         raise click.BadParameter(f"the report has {has}", param_hint="--state")

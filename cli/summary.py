@@ -19,6 +19,8 @@ from certify.errors import InputRejected
 #: Formats from coarse to fine, to say which of several is the coarsest; others come after, as the report has them.
 COARSE_TO_FINE = ("bfloat16", "float16", "float32", "float64")
 UNKNOWN = "-"
+SHOWN = ("rounding", "range", "precision", "contraction", "updates")
+"""Kinds of claims that have a section of their own."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +104,10 @@ def ball_of(report: Report) -> Ball | None:
 
 
 def others(report: Report) -> list[tuple[str, Verdict, int]]:
-    """The kinds of claims that have no rows, nor the advice: kind, overall verdict, and how many there are."""
+    """The kinds of claims that no section shows: kind, overall verdict, and how many there are."""
     groups: dict[str, list[Claim]] = {}
     for claim in report.claims:
-        if claim.kind not in ("rounding", "range", "precision"):
+        if claim.kind not in SHOWN:
             groups.setdefault(claim.kind, []).append(claim)
     return [(kind, overall(claims), len(claims)) for kind, claims in groups.items()]
 
@@ -135,7 +137,8 @@ def basis(report: Report) -> str:
 
 def tolerance_of(report: Report) -> Fraction | None:
     """The error of one update that the run asked for, None if it asked for none."""
-    tolerances = [_exact(c.parameters.get("tol")) for c in report.claims if c.kind == "precision"]
+    about_updates = (c for c in report.claims if c.kind == "precision" and c.id.startswith("precision/update/"))
+    tolerances = [exact(c.parameters.get("tol")) for c in about_updates]
     return next((tol for tol in tolerances if tol is not None), None)
 
 
@@ -181,6 +184,14 @@ def decimal(value: Any) -> str:
         return UNKNOWN
 
 
+def exact(text: Any) -> Fraction | None:
+    """The number of a number string, None for what is none."""
+    try:
+        return parse(text)
+    except (InputRejected, TypeError):
+        return None
+
+
 def state_of(claim: Claim) -> int | None:
     """The number of the state that a claim is about, None in a report about one state."""
     found = re.search(r"/state=([0-9]{1,9})$", claim.id)
@@ -193,7 +204,7 @@ def _row(row: Row, claims: Iterable[Claim]) -> Row:
     for claim in claims:
         region = _region(claim)
         if claim.kind == "rounding" and region in ("point", "ball"):
-            measured = Measured(_exact(claim.bounds.get("eps_W")), _exact(claim.observed.get("error_W")))
+            measured = Measured(exact(claim.bounds.get("eps_W")), exact(claim.observed.get("error_W")))
             row = replace(row, point=measured) if region == "point" else replace(row, ball=measured)
             if "digits_norm" in claim.display:
                 row = replace(
@@ -205,10 +216,14 @@ def _row(row: Row, claims: Iterable[Claim]) -> Row:
 
 
 def _risk(claim: Claim) -> str:
-    """The clause of a range claim's reason that names the place, without the source line."""
-    clause = re.sub(r" \([^()]*:[0-9]+\)", "", one_line(claim.reason)).split(":")[0][:80]
-    clause = re.sub(r"^register ", "", clause)
-    return clause + (" on the ball" if _region(claim) == "ball" else "")
+    """The place of a range claim, without the source line, and what happens there; its reason, if it names none."""
+    place = claim.observed.get("first_risk")
+    if isinstance(place, str) and place:
+        happens = "overflows" if claim.verdict is Verdict.REFUTED else "may overflow"
+        clause = f"{re.sub(r' [(][^()]*:[0-9]+[)]', '', one_line(place))[:60]} {happens}"
+    else:
+        clause = one_line(claim.reason).split(":")[0][:80]
+    return clause.removeprefix("register ") + (" on the ball" if _region(claim) == "ball" else "")
 
 
 def _worst(group: Sequence[Row]) -> Row:
@@ -267,13 +282,6 @@ def _name(row: Row, several: Sequence[Row]) -> str:
 def _region(claim: Claim) -> str:
     region = claim.parameters.get("region")
     return _text(region.get("kind")) if isinstance(region, Mapping) else ""
-
-
-def _exact(text: Any) -> Fraction | None:
-    try:
-        return parse(text)
-    except (InputRejected, TypeError):
-        return None
 
 
 def _digits(claim: Claim, name: str) -> str:

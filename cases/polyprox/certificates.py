@@ -15,7 +15,7 @@ from certify.cases.case import Options
 from numpy.typing import NDArray
 
 from certify.arithmetic import Format
-from certify.arithmetic.directed import round_up, sqrt_up
+from certify.arithmetic.directed import norm_up, round_up
 from certify.certificate import Claim, Verdict, decimal_up, to_hex
 from certify.graph import Graph, Variable, trace
 from certify.rounding import Bounds, Range, Region, ball, majorant, point, range_test, relu_branches, running
@@ -199,8 +199,8 @@ class Certifier:
             W, alpha = (computed(self.graph, format, inputs, name) for name in ("W", "alpha"))
             if not (np.isfinite(W).all() and np.isfinite(alpha)):
                 return {}
-            squares = [x * x for x in error(W, trial.next_W).ravel().tolist()]
-            errors["error_W"].append(sqrt_up(sum(squares, Fraction(0))))
+            entries = [round_up(x) for x in error(W, trial.next_W).ravel().tolist()]
+            errors["error_W"].append(norm_up(np.array(entries)))
             errors["error_alpha"].append(round_up(abs(Fraction(float(alpha)) - trial.next_alpha)))
         if not trials:
             return {}

@@ -61,7 +61,11 @@ class _Outward:
     def scale(self, a: Values, exponent: int) -> Values:
         """a 2**exponent; an end that underflows moves outward."""
         scaled = np.ldexp(a, exponent)
-        if exponent < 0:
+        if exponent > 0:  # an end that overflows towards the inside moves back out
+            largest = np.finfo(np.float64).max
+            scaled[0] = np.where(np.isfinite(a[0]), np.minimum(scaled[0], largest), scaled[0])
+            scaled[1] = np.where(np.isfinite(a[1]), np.maximum(scaled[1], -largest), scaled[1])
+        else:
             back = np.ldexp(scaled, -exponent)
             scaled[0] = np.where(back[0] > a[0], step_down(scaled[0]), scaled[0])
             scaled[1] = np.where(back[1] < a[1], step_up(scaled[1]), scaled[1])

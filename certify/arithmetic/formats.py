@@ -15,6 +15,7 @@ import numpy.typing as npt
 from certify.errors import InputRejected
 
 Floats = npt.NDArray[np.float64]
+_EXPONENT = np.int64(0x7FF0000000000000)  # the exponent bits: with the others cleared, 2**floor(log2 |x|)
 
 
 @dataclass(frozen=True)
@@ -72,18 +73,19 @@ class Format:
         """
         if self.precision == 53:
             return x
+        x = np.asarray(x)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            if self.name in _NATIVE:
-                return np.asarray(x).astype(_NATIVE[self.name]).astype(np.float64)
-            return self._round(x)
-
-    def _round(self, x: Floats) -> Floats:
-        # Scale the spacing of the format at x to 1 and round to an integer there. Both scalings are exact: |x| is at
-        # least 2**(emin - p) where it matters, and far from the ends of binary64. Below half of that all goes to 0.
-        _, exponent = np.frexp(x)  # |x| in [2**(exponent - 1), 2**exponent)
-        spacing = np.maximum(exponent - 1, self.emin) - self.precision + 1
-        rounded = np.ldexp(np.rint(np.ldexp(x, -spacing)), spacing)
-        return np.where(np.abs(rounded) > self.largest, np.copysign(np.inf, x), rounded)
+            if self.precision == 24:
+                return x.astype(np.float32).astype(np.float64)  # NumPy's cast rounds once
+            # Adding 3/2 2**52 spacings puts the last bit of the sum at the spacing of the format at x: the addition rounds
+            # x to a multiple of it, ties to the even one, and the subtraction is exact.
+            power = np.maximum((x.view(np.int64) & _EXPONENT).view(np.float64), self.min_normal)
+            shift = power * (1.5 * 2.0 ** (53 - self.precision))
+            rounded = np.copysign((x + shift) - shift, x)
+            beyond = ~(np.abs(rounded) <= self.largest)
+            if beyond.any():
+                rounded = np.where(beyond, np.where(np.isnan(x), x, np.copysign(np.inf, x)), rounded)
+            return rounded
 
     def holds(self, x: Floats) -> npt.NDArray[np.bool_]:
         """Whether each number is one of the format's finite numbers."""
@@ -104,7 +106,6 @@ BFLOAT16 = Format("bfloat16", 8, 127)
 BINARY32 = Format("float32", 24, 127)
 BINARY64 = Format("float64", 53, 1023)
 FORMATS = {f.name: f for f in (BINARY16, BFLOAT16, BINARY32, BINARY64)}
-_NATIVE = {"float16": np.float16, "float32": np.float32}  # NumPy's own casts from binary64 round once
 
 
 def format_named(name: str) -> Format:

@@ -78,7 +78,8 @@ class MidRad:
         mid = self.mid @ other.mid
         gamma = k * _U / (1 - k * _U) * _up(1)
         a, b = np.abs(self.mid), np.abs(other.mid)
-        spread = a @ (other.rad + gamma * b) + self.rad @ (b + other.rad)
+        # gamma multiplies last: gamma b alone could underflow, and a be huge
+        spread = a @ other.rad + self.rad @ (b + other.rad) + gamma * (a @ b)
         return MidRad(mid, spread * _up(k) + 8 * (k + 1) * _TINY)
 
     def scaled(self, exponent: int) -> MidRad:

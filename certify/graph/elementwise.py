@@ -142,7 +142,9 @@ class _Lanes:
             fresh[nodes] = new
             mask = self._claim(mask)
             if mask.any():
-                self.ids[mask] = self.assembler.emit(Op.OVERWRITE, old[mask], fresh[mask], self.place)
+                self.ids[mask] = self.assembler.emit(
+                    Op.OVERWRITE, old[mask], np.stack([fresh[mask], change[mask]]), self.place
+                )
 
     def unary(self, op: Op, mask: Mask, operand: Ids, exponent: int = 0) -> None:
         """An instruction of one operand over these lanes."""

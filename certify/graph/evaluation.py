@@ -120,9 +120,10 @@ def apply(graph: Graph, i: Instruction, arithmetic: Arithmetic, values: Values) 
     if i.op is Op.MUL:
         return arithmetic.mul(a, b)
     if i.op is Op.OVERWRITE:
-        # an arithmetic may know a sharper rule than the two operations in turn
-        overwrite = getattr(arithmetic, "overwrite", lambda x, y: arithmetic.add(x, arithmetic.sub(y, x)))
-        return np.asarray(overwrite(a, b))
+        y, difference = b[..., 0, :], b[..., 1, :]
+        # an arithmetic may know a sharper rule than that of its addition
+        overwrite = getattr(arithmetic, "overwrite", lambda x, y, difference: arithmetic.add(x, difference))
+        return np.asarray(overwrite(a, y, difference))
     return _reduce(graph, i, arithmetic, a, b)
 
 

@@ -70,7 +70,7 @@ class Instruction:
     op                     left           right
     ====================== ============== ==============
     ADD, SUB, MUL          (lanes,)       (lanes,)
-    OVERWRITE (x, y)       (lanes,)       (lanes,)
+    OVERWRITE (x; y, y - x) (lanes,)      (2, lanes)
     NEG, RELU, SCALE       (lanes,)       (0,)
     CONST (into constants) (lanes,)       (0,)
     SUM                    (terms, lanes) (terms, 0)
@@ -131,7 +131,7 @@ class Graph:
         for i in self.instructions():
             if i.op in (Op.SUM, Op.DOT):
                 live = live_terms(i)
-                total += int(((2 if i.op is Op.DOT else 1) * live - 1).sum())
+                total += int(np.maximum((2 if i.op is Op.DOT else 1) * live - 1, 0).sum())
             elif i.op is not Op.CONST:
                 total += i.stop - i.start
         return total
@@ -148,7 +148,9 @@ class Graph:
         for k in range(len(self) - 1, -1, -1) if backward else range(len(self)):
             left = self.left[left_at[k] : left_at[k + 1]]
             right = self.right[right_at[k] : right_at[k + 1]]
-            if terms[k]:
+            if ops[k] is Op.OVERWRITE:
+                right = right.reshape(2, -1)
+            elif terms[k]:
                 left, right = left.reshape(terms[k], -1), right.reshape(terms[k], len(right) // terms[k])
             yield Instruction(k, ops[k], start[k], start[k + 1], left, right, exponent[k])
 

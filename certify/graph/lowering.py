@@ -12,6 +12,7 @@ from certify.graph.assembly import Assembler
 from certify.graph.evaluation import Values, apply
 from certify.graph.graph import ZERO, Floats, Graph, Op, Output
 from certify.graph.orders import with_order
+from certify.graph.places import Place
 
 
 def lower(graph: Graph, order: str | None = None) -> Graph:
@@ -38,7 +39,7 @@ class _Nodes:
 
     def __init__(self, graph: Graph) -> None:
         self.assembler = Assembler(graph.inputs)
-        self.place = graph.places[0]
+        self.place = Place("", "", 0)
 
     def empty(self, n: int) -> Values:
         return np.full(n, ZERO, dtype=np.int32)

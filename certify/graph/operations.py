@@ -29,13 +29,16 @@ def _rearranged(function: Callable[..., Any]) -> Callable[..., Traced]:
 def _joined(function: Callable[..., Any]) -> Callable[..., Traced]:
     """A NumPy function that joins a sequence of arrays."""
 
-    def traced(arrays: Any, *args: Any, **kwargs: Any) -> Traced:
+    def traced(arrays: Any, axis: int | None = None, **others: Any) -> Traced:
+        if others:
+            raise _option(function.__name__, others)
+        given = {} if axis is None else {"axis": axis}
         assembler = next(x.assembler for x in arrays if isinstance(x, Traced))
         parts = [as_traced(assembler, x) for x in arrays]
         return Traced(
             assembler,
-            function([x.ids for x in parts], *args, **kwargs),
-            function([x.known for x in parts], *args, **kwargs),
+            function([x.ids for x in parts], **given),
+            function([x.known for x in parts], **given),
         )
 
     return traced
@@ -60,10 +63,17 @@ def _zeros_like(a: Traced, *args: Any, **kwargs: Any) -> npt.NDArray[np.float64]
     return np.zeros(a.shape)
 
 
-def _sum(a: Traced, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Traced:
-    if dtype is not None or out is not None:
-        raise TraceRefused(f"the kernel sums into a given dtype or array at {here()}", "leave dtype and out away")
+def _sum(a: Traced, axis: Any = None, *, keepdims: bool = False, **others: Any) -> Traced:
+    others = {name: value for name, value in others.items() if value is not None or name not in ("dtype", "out")}
+    if others:
+        raise _option("sum", others)
     return total(a, axis, keepdims)
+
+
+def _option(function: str, others: dict[str, Any]) -> TraceRefused:
+    return TraceRefused(
+        f"the kernel calls numpy.{function} with {', '.join(others)} at {here()}", "leave such options away"
+    )
 
 
 def _dot(a: Any, b: Any) -> Traced:
@@ -86,7 +96,7 @@ UFUNCS.update(
         np.power: power,
     }
 )
-REDUCTIONS.update({np.add: lambda a, axis=0, keepdims=False, **_: total(a, axis, keepdims)})
+REDUCTIONS.update({np.add: lambda a, axis=0, **options: _sum(a, axis, **options)})
 FUNCTIONS.update(
     {
         np.sum: _sum,

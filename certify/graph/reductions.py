@@ -16,7 +16,7 @@ from certify.graph.traced import KNOWN, Traced
 
 def total(a: Traced, axis: Any = None, keepdims: bool = False) -> Traced:
     """The sum over `axis`, one SUM of unspecified order per result; known zeros are no terms."""
-    axes = tuple(range(a.ndim)) if axis is None else tuple(np.atleast_1d(axis) % max(a.ndim, 1))
+    axes = tuple(range(a.ndim)) if axis is None else _axes(axis, a.ndim)
     kept = [k for k in range(a.ndim) if k not in axes]
     shape = tuple(a.shape[k] for k in kept)
     terms = a.moved(lambda x: x.transpose(*axes, *kept).reshape(-1, prod(shape)))
@@ -24,6 +24,14 @@ def total(a: Traced, axis: Any = None, keepdims: bool = False) -> Traced:
     if keepdims:
         result = result.moved(lambda x: x.reshape(*(1 if k in axes else n for k, n in enumerate(a.shape))))
     return result
+
+
+def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    numbers = [int(k) for k in np.atleast_1d(axis)]
+    axes = tuple(k % ndim for k in numbers if -ndim <= k < ndim)
+    if len(set(axes)) < len(numbers):
+        raise TraceRefused(f"the kernel sums over axis {axis} of {ndim} at {here()}", "name each axis once")
+    return axes
 
 
 def matmul(a: Traced, b: Traced) -> Traced:

@@ -113,6 +113,11 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
     def __setitem__(self, key: Any, value: Any) -> None:
         raise _refused("an assignment to elements in place", "build the array with numpy.where or numpy.stack")
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # NumPy and Python ask for protocols that are not there
+            raise AttributeError(name)
+        raise _NoAttribute(f"the kernel uses .{name} of an array at {here()}", "use NumPy functions that have a node")
+
     def __bool__(self) -> bool:
         raise _refused(
             "a branch on a value of the kernel",
@@ -128,8 +133,6 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "reduce" and ufunc in REDUCTIONS:
-            kwargs.pop("dtype", None)
-            kwargs.pop("out", None)
             return REDUCTIONS[ufunc](inputs[0], **kwargs)
         if method != "__call__" or ufunc not in UFUNCS or kwargs:
             what = f"numpy.{ufunc.__name__}" + (f".{method}" if method != "__call__" else "")
@@ -146,6 +149,10 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise _refused("a conversion of a traced array to a plain one", "keep the kernel in NumPy operations")
+
+
+class _NoAttribute(TraceRefused, AttributeError):
+    """So that hasattr answers, and a kernel that goes on is refused with its line."""
 
 
 def as_traced(assembler: Assembler, value: Any) -> Traced:

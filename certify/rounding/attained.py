@@ -3,8 +3,8 @@
 The adversary obeys the same model as the bounds, |fl(y) - y| <= half an ulp of y, and knows the adjoints: it moves each
 operation's result half an ulp in the direction that moves the output up. The error it reaches, in exact arithmetic, is
 a lower bound of the worst case in that model (IEEE rounding itself cannot choose). It measures tightness; no
-certificate uses it. At a point it may exceed the running bound by a second-order share, since that bound knows which
-floats are computed there and the adversary computes others.
+certificate uses it. At a point it may exceed the running bound: that bound knows which floats are computed there, and the
+adversary computes others; by a second-order share usually, by more where subnormals or exact cancellation matter.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def attained(
     ids = program.outputs[output].ids
     node = int(ids[index])
     signs = np.sign(adjoint(program, inputs, node))
-    dyadic, adversary = Dyadic(), _Adversary(format, signs, program.n_inputs)
+    starts = [i.start for i in program.instructions() if i.op is not Op.CONST]
+    dyadic, adversary = Dyadic(), _Adversary(format, signs, starts)
     given = {name: dyadic.constant(value) for name, value in inputs.items()}
     moved, exact = (evaluate(program, arithmetic, given)[:, node] for arithmetic in (adversary, dyadic))
     difference = fractions(dyadic.sub(moved[:, None], exact[:, None]))[0]
@@ -64,10 +65,10 @@ def adjoint(program: Graph, inputs: Mapping[str, npt.ArrayLike], node: int) -> n
 class _Adversary(Dyadic):
     """Exact arithmetic in which each sum and product is moved half an ulp, in the direction of `signs`."""
 
-    def __init__(self, format: Format, signs: npt.NDArray[np.float64], start: int) -> None:
+    def __init__(self, format: Format, signs: npt.NDArray[np.float64], starts: list[int]) -> None:
         self._format = format
         self._signs = signs
-        self._next = start  # instructions come in execution order, so lanes are counted as they are computed
+        self._starts = iter(starts)  # operations are called in execution order, once an instruction
 
     def add(self, a: Values, b: Values) -> Values:
         exact = super().add(a, b)
@@ -90,13 +91,12 @@ class _Adversary(Dyadic):
         return self._passed(super().scale(a, exponent))
 
     def _passed(self, values: Values) -> Values:
-        self._next += values.shape[-1]
+        next(self._starts)
         return values
 
     def _moved(self, values: Values, distance: npt.NDArray[np.float64]) -> Values:
-        lanes = values.shape[-1]
-        signs = self._signs[self._next : self._next + lanes]
-        self._next += lanes
+        start = next(self._starts)
+        signs = self._signs[start : start + values.shape[-1]]
         return super().add(values, super().constant(signs * distance))
 
     def _half_ulp(self, exact: Values) -> npt.NDArray[np.float64]:

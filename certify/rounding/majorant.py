@@ -55,7 +55,8 @@ def majorant(graph: Graph, format: Format, region: Region) -> Bounds:
         for enclosed in inputs.values():
             enclosed[ERROR] = 0.0
     values = evaluate(with_order(graph, None), arithmetic, inputs)
-    size = (values[SIZE] + values[ERROR]) * _UP
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = (values[SIZE] + values[ERROR]) * _UP
     return Bounds(graph, format, -size, size, values[ERROR], float(size.max()))
 
 

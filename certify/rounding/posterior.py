@@ -17,7 +17,8 @@ from certify.graph import Graph, evaluate, output
 def computed(graph: Graph, format: Format, inputs: Mapping[str, npt.ArrayLike], name: str) -> npt.NDArray[Any]:
     """The floats that the program returns for output `name`, as binary64; the inputs are converted first."""
     ieee = Ieee(format)
-    values = evaluate(graph, ieee, {key: ieee.constant(np.asarray(value)) for key, value in inputs.items()})
+    given = {key: ieee.constant(np.asarray(value)) for key, value in inputs.items()}
+    values = evaluate(graph, ieee, given, outputs=[name])
     return output(graph, ieee, values, name).astype(np.float64)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from certify.arithmetic import Ieee
+from certify.arithmetic import Format, Ieee
 from certify.graph import Graph, evaluate
 from certify.rounding.bounds import Bounds
 from certify.rounding.region import Floats, Region
@@ -41,18 +41,21 @@ def range_test(bounds: Bounds, region: Region) -> Range:
     node = bounds.first_overflow()
     if node is None:
         return Range(float(bounds.format.round(np.array(bounds.peak))), limit, None, "", None)
-    for inputs in _candidates(region):
+    for inputs in _candidates(region, bounds.format):
         overflowed = _overflow_at(bounds.graph, bounds, inputs)
         if overflowed is not None:
             return Range(float("inf"), limit, overflowed, bounds.graph.describe(overflowed), inputs)
     return Range(float("inf"), limit, node, bounds.graph.describe(node), None)
 
 
-def _candidates(region: Region) -> list[Mapping[str, Floats]]:
-    """Inputs worth a try: the middle, and for a region that is no point the largest magnitudes with both signs."""
-    if region.is_point:
-        return [region.lower]
-    return [{name: region.lower[name] / 2 + region.upper[name] / 2 for name in region.lower}]
+def _candidates(region: Region, format: Format) -> Iterator[Mapping[str, Floats]]:
+    """Inputs of the region worth a try: its middle and its two extreme corners."""
+    middle = {name: region.lower[name] / 2 + region.upper[name] / 2 for name in region.lower}
+    for inputs in [region.lower] if region.is_point else [middle, region.lower, region.upper]:
+        if region.representable:
+            inputs = {name: format.round(x) for name, x in inputs.items()}
+        if all((region.lower[name] <= x).all() and (x <= region.upper[name]).all() for name, x in inputs.items()):
+            yield inputs
 
 
 def _overflow_at(graph: Graph, bounds: Bounds, inputs: Mapping[str, Floats]) -> int | None:
@@ -79,8 +82,8 @@ def relu_branches(bounds: Bounds) -> Branches:
     for i in bounds.graph.instructions():
         if i.op is Op.RELU:
             low, high, error = bounds.low[i.left], bounds.high[i.left], bounds.error[i.left]
-            # x^ >= low and x >= x^ - E; the sign of a rounded difference is the sign of the difference
-            above, below = (low - error >= 0), (high + error <= 0)
+            # x^ >= low and x >= x^ - E; comparisons with NaN, after an overflow, are false: undecided
+            above, below = (low >= error), (high <= -error)
             inactive += int(np.count_nonzero(below))
             active += int(np.count_nonzero(above & ~below))
             undecided += int(np.count_nonzero(~above & ~below))

@@ -51,8 +51,11 @@ def ball(inputs: Mapping[str, npt.ArrayLike], center: str, radius: float) -> Reg
         return Region(arrays, arrays)
     middle = arrays[center]
     # one step outward encloses the exact ends, which round to nearest by at most half a step
-    lower = {**arrays, center: np.nextafter(middle - radius, -np.inf)}
-    upper = {**arrays, center: np.nextafter(middle + radius, np.inf)}
+    with np.errstate(over="ignore"):
+        lower = {**arrays, center: np.nextafter(middle - radius, -np.inf)}
+        upper = {**arrays, center: np.nextafter(middle + radius, np.inf)}
+    if not (np.isfinite(lower[center]).all() and np.isfinite(upper[center]).all()):
+        raise InputRejected(f"the ball of radius {radius} reaches beyond binary64", "give a smaller radius")
     return Region(lower, upper)
 
 

@@ -121,10 +121,9 @@ class Running:
         ends, m, local = self._sum(a, b)
         return self._result(self.format.round(ends), m, (a[ERROR] + b[ERROR] + local) * _UP)
 
-    def overwrite(self, x: Values, y: Values) -> Values:
+    def overwrite(self, x: Values, y: Values, difference: Values) -> Values:
         """fl(x + fl(y - x)), whose exact value is y."""
-        ends, m, first = self._sum(y, self.neg(x))
-        difference = self._result(self.format.round(ends), m, first)
+        _, _, first = self._sum(y, self.neg(x))
         ends, m, second = self._sum(x, difference)
         # the sum before rounding is y^ + (rounding of the difference)
         near = (_magnitude(y) + first) * _UP
@@ -135,6 +134,9 @@ class Running:
         highest = np.where(moved > 0, step_up(y[HIGH] + moved), y[HIGH])
         low = np.maximum(self.format.round(ends[LOW]), self.format.round(lowest))
         high = np.minimum(self.format.round(ends[HIGH]), self.format.round(highest))
+        # the argument needs a finite difference: where it may overflow, so may what is made of it
+        finite = np.isfinite(difference[LOW]) & np.isfinite(difference[HIGH])
+        low, high = np.where(finite, low, -np.inf), np.where(finite, high, np.inf)
         return self._result(np.stack([low, high]), np.minimum(m, near), (y[ERROR] + moved) * _UP)
 
     def sub(self, a: Values, b: Values) -> Values:
@@ -172,7 +174,8 @@ class Running:
         rounded = self.format.round(ends)
         error = np.ldexp(a[ERROR], exponent)
         if exponent < 0:
-            normal = (ends[LOW] >= self.format.min_normal) | (ends[HIGH] <= -self.format.min_normal)
+            least = np.ldexp(self.format.min_normal, -exponent)  # in terms of a: `ends` may have been rounded already
+            normal = (a[LOW] >= least) | (a[HIGH] <= -least)
             exact_point = (a[LOW] == a[HIGH]) & (np.ldexp(rounded[LOW], -exponent) == a[LOW])
             error = np.where(normal | exact_point, error, (error + self.format.omega) * _UP)
             error = np.where(a[ERROR] > 0, error + _TINY, error)

@@ -94,7 +94,7 @@ def test_a_long_trajectory_has_one_table(certify, trajectory_file):
 def test_options_reach_the_report(certify, state_file):
     """Formats once each under their own names and from coarse to fine, the radius exactly, the samples counted."""
     formats = ["--format", "float64", "--format", "binary32", "--format", "float32"]
-    result = certify("run", state_file(), *formats, "--radius", "0.5", "--samples", "2", "--tol", "0.125")
+    result = certify("run", state_file(), *formats, "--radius", "0.5", "--samples", "2", "--update-tol", "0.125")
     assert result.exit_code == 0, result.stderr
     claims = [c for c in json.loads(result.stdout)["claims"] if c["kind"] == "rounding"]
     assert list(dict.fromkeys(c["parameters"]["format"] for c in claims)) == ["float32", "float64"]

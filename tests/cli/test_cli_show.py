@@ -31,7 +31,7 @@ def report_file(certify, trajectory_file):
 
 def test_show_prints_what_run_printed(certify, state_file):
     """The same lines, but for the size and the time after the file's name."""
-    ran = certify("run", state_file(), "-o", "report.json", "--tol", "1e-3")
+    ran = certify("run", state_file(), "-o", "report.json", "--update-tol", "1e-3")
     shown = certify("show", "report.json")
     assert (shown.exit_code, shown.stderr) == (0, "")
     assert shown.stdout == re.sub(r" \([0-9]+ kB, in [0-9.]+ s\)", "", ran.stderr)
@@ -74,8 +74,10 @@ def test_the_state_asked_for(certify, report_file):
 def test_advice_for_another_tolerance(certify, state_file):
     """--tol changes the advice alone: a finer format, then none."""
     certify("run", state_file(), "-o", "report.json")
-    assert "Use float64" in certify("show", "report.json", "--tol", "1e-12").stdout
-    assert "No format tried is proved enough for 1e-30" in certify("show", "report.json", "--tol", "1e-30").stdout
+    assert "Use float64" in certify("show", "report.json", "--update-tol", "1e-12").stdout
+    assert (
+        "No format tried is proved enough for 1e-30" in certify("show", "report.json", "--update-tol", "1e-30").stdout
+    )
 
 
 def test_every_claim_is_listed(certify, state_file):
@@ -262,7 +264,7 @@ def test_demo(certify):
     assert states.tensors["W"].shape == (report.subject["states"], 11, 11)
     assert "Sachs cytometry data" in result.stderr
     assert "Use float32" in result.stderr
-    again = certify("run", "demo/states.safetensors", "--tol", "0.001")
+    again = certify("run", "demo/states.safetensors", "--update-tol", "0.001", "--replay", "2000")
     with open("demo/report.json", "rb") as stream:
         assert again.stdout_bytes == stream.read()
 

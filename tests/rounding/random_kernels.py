@@ -340,6 +340,7 @@ def check(
         enclosed[2, exact_inputs] = 0.0
     bounds = evaluate(graph, bounding, regions)
     low, high, error = bounds
+    bounding.note(np.maximum(-low, high)[:, : graph.n_inputs])  # as `running` does
     proved = (low >= -format.largest) & (high <= format.largest)
     first = np.where(proved.all(axis=1), graph.n_nodes, proved.argmin(axis=1))
     before = np.arange(graph.n_nodes + 1) < first[:, None]
