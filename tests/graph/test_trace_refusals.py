@@ -50,7 +50,7 @@ REFUSED = {
     "where on data": (lambda x: np.where(x, 1, 2), "selects by values it computed", "known mask"),
     "index by data": (lambda x: x[x], "an index that depends on data", "index with known integers"),
     "three axes": (lambda x: x[None, None] @ x[:, None], "multiplies matrices of shapes", "matching inner dimensions"),
-    "dtype": (lambda x: np.sum(x, dtype=np.float32), "numpy.sum with dtype", "leave dtype and out away"),
+    "dtype": (lambda x: np.sum(x, dtype=np.float32), "numpy.sum with dtype", "leave such options away"),
     "complex": (lambda x: x * 1j, "an operand of type complex", "use real numbers"),
     "nan": (lambda x: x * np.nan, "a constant that is not finite", "use finite numbers"),
     "huge integer": (lambda x: x * (2**63 + 1), "an integer constant that binary64 cannot hold", "smaller"),
