@@ -6,7 +6,7 @@ An arithmetic represents the values of n nodes as one array whose **last axis is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +17,9 @@ from certify.graph.graph import ZERO, Graph, Instruction, Op, live_terms
 from certify.graph.orders import ORDERS
 
 Values = npt.NDArray[Any]
+
+#: Short vectors cost NumPy's call, long ones the cache; products of a DOT are computed this many lanes at a time.
+LANES_TOGETHER = 8192
 
 
 class Arithmetic(Protocol):
@@ -148,7 +151,7 @@ def _reduce(graph: Graph, i: Instruction, arithmetic: Any, a: Values, b: Values)
         order = ORDERS[graph.order]
         if i.op is Op.SUM:
             return np.asarray(order(arithmetic, lambda k: a[..., k, :], terms))
-        product = order(arithmetic, lambda k: arithmetic.mul(a[..., k, :, None], b[..., k, None, :]), terms)
+        product = order(arithmetic, _products(arithmetic, a, b), terms)
         return np.asarray(product.reshape((*product.shape[:-2], -1)))
     if not hasattr(arithmetic, "dot"):
         raise OrderUnspecified(
@@ -156,6 +159,23 @@ def _reduce(graph: Graph, i: Instruction, arithmetic: Any, a: Values, b: Values)
         )
     live = live_terms(i)
     return np.asarray(arithmetic.sum(a, live) if i.op is Op.SUM else arithmetic.dot(a, b, live))
+
+
+def _products(arithmetic: Arithmetic, a: Values, b: Values) -> Callable[[int], Values]:
+    """The products of a DOT, term by term; computed several at a time where a single one is short."""
+    lanes = a.shape[-1] * b.shape[-1]
+    together = max(1, LANES_TOGETHER // max(lanes, 1))
+    ready: dict[int, Values] = {}
+
+    def term(k: int) -> Values:
+        first = k - k % together
+        if first not in ready:
+            ready.clear()
+            terms = slice(first, first + together)
+            ready[first] = arithmetic.mul(a[..., terms, :, None], b[..., terms, None, :])
+        return ready[first][..., k - first, :, :]
+
+    return term
 
 
 def output(graph: Graph, arithmetic: Arithmetic, values: Values, name: str) -> Values:

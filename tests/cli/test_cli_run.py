@@ -6,11 +6,13 @@ import io
 import json
 import os
 import pickle
+import re
 import struct
 import zipfile
 
 import numpy as np
 import pytest
+from certify.cli.options import METHODS
 from command_lines import complaint, process, tensors_of
 
 from certify.arithmetic import FORMATS
@@ -63,7 +65,7 @@ def test_an_undecided_state(certify, state_file):
 
 def test_a_refuted_state(certify, state_file):
     """rho beyond float16: exit code 4, the report written all the same, and the culprit named."""
-    result = certify("run", state_file(rho=1e9), "--format", "float16", "-o", "report.json")
+    result = certify("run", state_file(rho=1e9), "--format", "float16", "--methods", "none", "-o", "report.json")
     assert result.exit_code == 4, result.stderr
     assert read("report.json").verdict is Verdict.REFUTED
     assert "input rho overflows" in " ".join(result.stderr.split())
@@ -75,16 +77,15 @@ def test_a_trajectory(certify, trajectory_file):
     assert result.exit_code == 0, result.stderr
     ends = {claim.id.split("/state=")[1] for claim in read("report.json").claims if "/state=" in claim.id}
     assert ends == {"0", "1", "2"}
-    assert [line for line in result.stderr.splitlines() if line.startswith("State ")] == [
-        "State 0",
-        "State 1",
-        "State 2",
-    ]
+    lines = result.stderr.splitlines()
+    assert [line for line in lines if re.fullmatch("State .", line)] == ["State 0", "State 1", "State 2"]
+    centres = [line for line in lines if re.fullmatch("State .: the centre is .* from the state", line)]
+    assert len(centres) == 3
 
 
 def test_a_long_trajectory_has_one_table(certify, trajectory_file):
     """Beyond four states the worst of all is shown, here the overflow of rho = 1e5 in float16 at state 5."""
-    result = certify("run", trajectory_file(6), "--radius", "0", "-o", "report.json")
+    result = certify("run", trajectory_file(6), "--radius", "0", "--methods", "none", "-o", "report.json")
     assert result.exit_code == 0, result.stderr
     assert result.stderr.count("verdict") == 1 + result.stderr.count(".verdict")
     assert "Worst of 6 states" in result.stderr
@@ -94,7 +95,9 @@ def test_a_long_trajectory_has_one_table(certify, trajectory_file):
 def test_options_reach_the_report(certify, state_file):
     """Formats once each under their own names and from coarse to fine, the radius exactly, the samples counted."""
     formats = ["--format", "float64", "--format", "binary32", "--format", "float32"]
-    result = certify("run", state_file(), *formats, "--radius", "0.5", "--samples", "2", "--update-tol", "0.125")
+    result = certify(
+        "run", state_file(), *formats, "--radius", "0.5", "--samples", "2", "--update-tol", "0.125", "--methods", "none"
+    )
     assert result.exit_code == 0, result.stderr
     claims = [c for c in json.loads(result.stdout)["claims"] if c["kind"] == "rounding"]
     assert list(dict.fromkeys(c["parameters"]["format"] for c in claims)) == ["float32", "float64"]
@@ -106,7 +109,7 @@ def test_options_reach_the_report(certify, state_file):
 
 def test_no_ball_and_no_samples(certify, state_file):
     """Radius 0 leaves the ball out of the report and of the table; -0 is 0."""
-    result = certify("run", state_file(), "--radius=-0", "--samples", "0", "-o", "report.json")
+    result = certify("run", state_file(), "--radius=-0", "--samples", "0", "--methods", "none", "-o", "report.json")
     assert result.exit_code == 0, result.stderr
     assert "ball" not in result.stderr.lower()
     assert not any("ball" in claim.id for claim in read("report.json").claims)
@@ -123,6 +126,12 @@ def test_no_ball_and_no_samples(certify, state_file):
         (["--tol", "0"], ["--tol", "positive"]),
         (["--tol", "-1e-3"], ["--tol", "positive"]),
         (["--tol", "nan"], ["--tol", "finite"]),
+        (["--update-tol", "0"], ["--update-tol", "positive"]),
+        (["--methods", "newton"], ["--methods", "'newton'", *METHODS, "none"]),
+        (["--methods", ""], ["--methods", "''"]),
+        (["--methods", "none,face"], ["--methods", "'none'"]),
+        (["--step", "small"], ["--step", "small", "recorded", "new"]),
+        (["--replay", "-1"], ["--replay", "-1"]),
         (["--samples", "-1"], ["--samples", "-1"]),
         (["--samples", "2.5"], ["--samples", "2.5"]),
         (["--format", "float8"], ["--format", "'float8'", *FORMATS]),

@@ -19,11 +19,11 @@ PRODUCER = {"name": "certify", "version": "0.1.0", "arithmetic": {}}
 
 @pytest.fixture
 def report_file(certify, trajectory_file):
-    """A report about two states, at one of which float16 overflows."""
+    """A report about six states, at one of which float16 overflows."""
 
     def make():
         path = trajectory_file(6)
-        certify("run", path, "--samples", "1", "-o", "report.json")
+        certify("run", path, "--samples", "1", "--methods", "none", "-o", "report.json")
         return "report.json"
 
     return make
@@ -48,7 +48,7 @@ def test_show_reads_standard_input(certify, state_file):
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 300])
 def test_every_width_is_readable(certify, state_file, width):
     """No line is wider than asked for, but those to copy; every number is there; no cell is cut."""
-    certify("run", state_file(rho=1e9), "-o", "report.json")
+    certify("run", state_file(rho=1e9), "--methods", "none", "-o", "report.json")
     shown = certify("show", "report.json", env={"COLUMNS": str(width)})
     assert shown.exit_code == 0
     lines = [line for line in shown.stdout.splitlines() if not line.startswith(("  certify", "  jq", "Report:"))]
@@ -82,7 +82,7 @@ def test_advice_for_another_tolerance(certify, state_file):
 
 def test_every_claim_is_listed(certify, state_file):
     """--claims prints each id, verdict, statement, reason and assumption of the report."""
-    certify("run", state_file(rho=1e9), "-o", "report.json")
+    certify("run", state_file(rho=1e9), "--methods", "none", "-o", "report.json")
     text = " ".join(certify("show", "report.json", "--claims").stdout.split())
     for claim in read("report.json").claims:
         assert f"{claim.id} {claim.verdict}" in text
@@ -166,7 +166,7 @@ def test_odd_reports_are_shown(certify, tmp_path):
 
 def test_no_escape_sequences_in_a_pipe(state_file):
     """Neither colours nor a progress bar where nobody is watching, whatever the environment asks for."""
-    done = process("run", state_file(), env={"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "TERM": "xterm-256color"})
+    done = process("run", state_file(), "--methods", "none", env={"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "TERM": "xterm-256color"})
     assert done.returncode == 0
     assert b"\x1b" not in done.stdout + done.stderr
     assert b"\r" not in done.stderr
@@ -178,7 +178,7 @@ def test_no_escape_sequences_in_a_pipe(state_file):
 )
 def test_colours_on_a_terminal(certify, state_file, environment, coloured):
     """A terminal gets colours unless NO_COLOR is set and not empty."""
-    certify("run", state_file(), "-o", "report.json")
+    certify("run", state_file(), "--methods", "none", "-o", "report.json")
     output = on_terminal(["show", "report.json"], {"TERM": "xterm-256color", **environment})
     assert (b"\x1b[" in output) == coloured
     assert b"certified" in output
@@ -189,8 +189,9 @@ def test_progress_on_a_terminal(state_file):
     """A terminal sees what is being done; a dumb one sees no bar, and the summary all the same."""
     path = state_file()
     lively = on_terminal(["run", str(path), "-o", "/dev/null"], {"TERM": "xterm-256color"})
-    dumb = on_terminal(["run", str(path), "-o", "/dev/null"], {"TERM": "dumb"})
+    dumb = on_terminal(["run", str(path), "--methods", "none", "-o", "/dev/null"], {"TERM": "dumb"})
     assert b"the state: float" in lively
+    assert b"the state: polishing" in lively
     assert b"the state: float" not in dumb
     assert b"certified in" in dumb
 
@@ -221,7 +222,7 @@ def on_terminal(args, environment):
 def test_ascii_terminals(state_file, tmp_path):
     """An output that can hold only ASCII gets all of it."""
     path = state_file()
-    assert process("run", path, "-o", tmp_path / "r.json").returncode == 0
+    assert process("run", path, "--methods", "none", "-o", tmp_path / "r.json").returncode == 0
     done = process("show", tmp_path / "r.json", env={"PYTHONIOENCODING": "ascii:strict"})
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.isascii()

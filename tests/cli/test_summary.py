@@ -68,21 +68,27 @@ def test_orders_are_kept_apart():
 
 
 @pytest.mark.parametrize(
-    ("reason", "region", "risk"),
+    ("place", "verdict", "region", "risk"),
     [
-        ("input rho overflows", "point", "input rho overflows"),
-        (
-            "register SS, layer 2.1 (block.py:60) may overflow: its enclosure reaches 65504",
-            "ball",
-            "SS, layer 2.1 may overflow on the ball",
-        ),
-        ("input W[1, 2] overflows", "point", "input W[1, 2] overflows"),
+        ("input rho", "refuted", "point", "input rho overflows"),
+        ("input W[1, 2]", "undecided", "point", "input W[1, 2] may overflow"),
+        ("register SS, layer 2.1 (block.py:60)", "undecided", "ball", "SS, layer 2.1 may overflow on the ball"),
+        ("register SS, layer 2.1 (block.py:60)", "refuted", "ball", "SS, layer 2.1 overflows on the ball"),
     ],
 )
-def test_the_first_risk_is_named(reason, region, risk):
-    """The register and layer, or the input, without the source line."""
-    (row,) = rows(report(claim("range", "float16", region, reason=reason)))
+def test_the_first_risk_is_named(place, verdict, region, risk):
+    """The register and layer, or the input, without the source line, and whether it is proved."""
+    made = claim("range", "float16", region, verdict=verdict, reason="another", observed={"first_risk": place})
+    (row,) = rows(report(made))
     assert row.risk == risk
+
+
+@pytest.mark.parametrize("observed", [{}, {"first_risk": 7}, {"first_risk": ""}])
+def test_a_risk_without_a_place(observed):
+    """The first clause of the reason stands for it."""
+    made = claim("range", "float16", "point", reason="W is too large: see there", observed=observed)
+    (row,) = rows(report(made))
+    assert row.risk == "W is too large"
 
 
 def test_the_first_risk_is_that_of_the_state():
@@ -157,9 +163,9 @@ def test_a_report_without_formats():
 
 def test_basis_and_tolerance():
     """The formats of the required claims, and the tolerance of the precision claim."""
-    precision = Claim("precision/0.5", "precision", "s", "program", {"tol": "0x1p-1", "format": "x"}, "certified")
+    precision = Claim("precision/update/0.5", "precision", "s", "program", {"tol": "0x1p-1", "format": "x"}, "certified")
     claims = [*both("float16", None, 0.5, 0.5), *both("float32", None, 0.25, 0.25), precision]
-    made = report(*claims, required=["range/float32/serial/point", "precision/0.5"])
+    made = report(*claims, required=["range/float32/serial/point", "precision/update/0.5"])
     assert basis(made) == " in float32"
     assert basis(report(*claims)) == ""
     assert tolerance_of(made) == Fraction(1, 2)

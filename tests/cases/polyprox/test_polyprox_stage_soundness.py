@@ -164,20 +164,22 @@ def false_refutation(problem: Problem, found: Refutation) -> str:
     return "" if excess < 1e-6 else f"the fixed point attracts: rate {rate}, eigenvalues {kappa[0], kappa[-1]}"
 
 
+GRAPHS: dict[Any, Graph] = {}
+
+
 @dataclass
 class Stages:
     """Random stages; the graph of a mask is traced once."""
 
     rng: np.random.Generator
-    graphs: dict[Any, Graph]
 
     def problem(self, state: State) -> Problem:
         """The problem of a state around its W, in float64."""
         problem = Problem(state, BINARY64)
         key = (state.M.tobytes(), state.p, state.N)
-        if key not in self.graphs:
-            self.graphs[key] = problem.graph
-        problem.graph = self.graphs[key]
+        if key not in GRAPHS:
+            GRAPHS[key] = problem.graph
+        problem.graph = GRAPHS[key]
         return problem
 
     def draw(self, kind: str) -> Problem:
@@ -195,7 +197,7 @@ class Stages:
     def planted(self) -> State:
         """p = 2 and N = 2, 4 or 8: any U with a Sigma, often indefinite, that makes it a fixed point up to storage."""
         rng, controls = self.rng, self.controls()
-        N = int(rng.choice([2, 4, 8]))
+        N = int(rng.choice([2, 2, 4, 8]))
         U = np.zeros((2, 2))
         U[0, 1], U[1, 0] = rng.choice([-1, 1], 2) * 10 ** rng.uniform(-2, 0.2, 2)
         unit = State(W=U, Sigma=np.zeros((2, 2)), M=U != 0, gamma=1.0, p_max=N, **controls)
@@ -209,7 +211,7 @@ class Stages:
     def polished(self, kind: str) -> State:
         """p = 2 or 3: a sampled covariance, at times nearly singular, and the centre that Newton finds, or a random one."""
         rng = self.rng
-        p = int(rng.integers(2, 4))
+        p = int(rng.choice([2, 2, 3]))
         X = rng.normal(size=(3 * p, p)) * 10 ** rng.uniform(-0.5, 0.5)
         if kind == "near singular":
             X[:, -1] = X[:, 0] + 10.0 ** rng.uniform(-9, -1) * X[:, -1]
@@ -217,7 +219,7 @@ class Stages:
         M = (rng.random((p, p)) < rng.choice([0.5, 1.0])) & ~np.eye(p, dtype=bool)
         W = rng.normal(size=(p, p)) * M * rng.choice([0.05, 0.5])
         W = np.where(rng.random((p, p)) < 0.3, 0.0, W)
-        P = int(rng.choice([p, 4, 8]))
+        P = int(rng.choice([p, p, p, 4, 8]))
         state = State(W=W, Sigma=(Sigma + Sigma.T) / 2, M=M, gamma=0.1, p_max=P, **self.controls())
         if kind != "unpolished":
             state = replace(state, W=polish(state, max_iterations=0).U)
@@ -244,7 +246,7 @@ def smallest(problem: Problem, attempt: Attempt) -> float | None:
 def judged(count: int, seed: int) -> tuple[Counter[str], list[str]]:
     """How many certificates and refutations `count` random stages have, and every false one."""
     rng = np.random.default_rng(seed)
-    stages, counts, wrong = Stages(rng, {}), Counter[str](), []
+    stages, counts, wrong = Stages(rng), Counter[str](), []
     for k in range(count):
         kind = KINDS[k % len(KINDS)]
         problem = stages.draw(kind)
@@ -253,9 +255,9 @@ def judged(count: int, seed: int) -> tuple[Counter[str], list[str]]:
             radius *= 1e-5
         attempts = [face_test(problem, radius)]
         tight = smallest(problem, attempts[0])
-        if tight is not None:
+        if tight is not None and k % 3 == 0:
             attempts.append(face_test(problem, tight))
-        if problem.state.M.any():
+        if problem.state.M.any() and k % 3:
             name = rng.choice([*METHODS, *SHARPER])
             attempts.append((METHODS | SHARPER)[str(name)](problem, radius))
         for attempt in attempts:
@@ -312,7 +314,7 @@ def exact_distance(A: list[list[Fraction]], B: list[list[Fraction]]) -> Fraction
 def test_certified_balls_contract_in_exact_arithmetic() -> None:
     """40 certified stages in rationals: two random points and their images keep the ball and come closer by q."""
     rng = np.random.default_rng(99)
-    stages, checked = Stages(rng, {}), 0
+    stages, checked = Stages(rng), 0
     while checked < 40:
         problem = stages.draw(KINDS[int(rng.integers(len(KINDS)))])
         radius = float(10 ** rng.uniform(-9, -0.5))
