@@ -49,9 +49,10 @@ def range_test(bounds: Bounds, region: Region) -> Range:
 
 
 def _candidates(region: Region, format: Format) -> Iterator[Mapping[str, Floats]]:
-    """Inputs of the region worth a try: its middle and its two extreme corners."""
+    """Inputs of the region worth a try: its middle, and the two extreme corners of a box."""
     middle = {name: region.lower[name] / 2 + region.upper[name] / 2 for name in region.lower}
-    for inputs in [region.lower] if region.is_point else [middle, region.lower, region.upper]:
+    corners = [region.lower, region.upper] if region.filled else []
+    for inputs in [region.lower] if region.is_point else [middle, *corners]:
         if region.representable:
             inputs = {name: format.round(x) for name, x in inputs.items()}
         if all((region.lower[name] <= x).all() and (x <= region.upper[name]).all() for name, x in inputs.items()):

@@ -20,12 +20,14 @@ class Region:
 
     A ball becomes the box around it, which contains it: bounds for the box hold on the ball. With `representable` the
     region is only those inputs of the box that are numbers of the format, so that converting them makes no error;
-    otherwise it is all real inputs, and the program's conversion is part of the error.
+    otherwise it is all real inputs, and the program's conversion is part of the error. `filled` says that every input of
+    the box belongs to the region meant; of a ball, only the middle certainly does.
     """
 
     lower: Mapping[str, Floats]
     upper: Mapping[str, Floats]
     representable: bool = False
+    filled: bool = True
 
     @property
     def is_point(self) -> bool:
@@ -56,7 +58,7 @@ def ball(inputs: Mapping[str, npt.ArrayLike], center: str, radius: float) -> Reg
         upper = {**arrays, center: np.nextafter(middle + radius, np.inf)}
     if not (np.isfinite(lower[center]).all() and np.isfinite(upper[center]).all()):
         raise InputRejected(f"the ball of radius {radius} reaches beyond binary64", "give a smaller radius")
-    return Region(lower, upper)
+    return Region(lower, upper, filled=False)
 
 
 def variables(graph: Graph, inputs: Mapping[str, npt.ArrayLike]) -> dict[str, npt.ArrayLike]:

@@ -175,7 +175,9 @@ def test_a_full_disk_is_said(state_file, tmp_path, args):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
-@pytest.mark.parametrize(("closing", "args", "code"), [("2>&-", "run state.npz --methods none -o r.json", 0), (">&-", "schema", 3)])
+@pytest.mark.parametrize(
+    ("closing", "args", "code"), [("2>&-", "run state.npz --methods none -o r.json", 0), (">&-", "schema", 3)]
+)
 def test_closed_streams(state_file, tmp_path, closing, args, code):
     """Without standard error a run works, and says nothing anywhere; without standard output there is no place."""
     state_file()

@@ -166,7 +166,13 @@ def test_odd_reports_are_shown(certify, tmp_path):
 
 def test_no_escape_sequences_in_a_pipe(state_file):
     """Neither colours nor a progress bar where nobody is watching, whatever the environment asks for."""
-    done = process("run", state_file(), "--methods", "none", env={"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "TERM": "xterm-256color"})
+    done = process(
+        "run",
+        state_file(),
+        "--methods",
+        "none",
+        env={"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "TERM": "xterm-256color"},
+    )
     assert done.returncode == 0
     assert b"\x1b" not in done.stdout + done.stderr
     assert b"\r" not in done.stderr

@@ -163,7 +163,9 @@ def test_a_report_without_formats():
 
 def test_basis_and_tolerance():
     """The formats of the required claims, and the tolerance of the precision claim."""
-    precision = Claim("precision/update/0.5", "precision", "s", "program", {"tol": "0x1p-1", "format": "x"}, "certified")
+    precision = Claim(
+        "precision/update/0.5", "precision", "s", "program", {"tol": "0x1p-1", "format": "x"}, "certified"
+    )
     claims = [*both("float16", None, 0.5, 0.5), *both("float32", None, 0.25, 0.25), precision]
     made = report(*claims, required=["range/float32/serial/point", "precision/update/0.5"])
     assert basis(made) == " in float32"

@@ -5,7 +5,7 @@ import pytest
 
 from certify.arithmetic import BINARY16, BINARY32, BINARY64, FORMATS, Ieee
 from certify.graph import evaluate, layer, trace
-from certify.rounding import Region, point, range_test, relu_branches, running
+from certify.rounding import Region, ball, point, range_test, relu_branches, running
 
 
 def _squares(x):
@@ -124,3 +124,14 @@ def test_branches_of_a_program_that_overflows_are_counted_without_warning(format
     branches = relu_branches(running(graph, format, region))
     assert branches.inactive >= 1
     assert branches.active + branches.inactive + branches.undecided == 3
+
+
+def test_a_corner_of_the_box_around_a_ball_is_no_witness():
+    """The corner of the box around a ball lies outside the ball, so an overflow there refutes nothing about the ball."""
+    graph = trace(lambda x: x * x, {"x": np.ones(4)}, order="serial")
+    region = ball({"x": np.full(4, 200.0)}, "x", 60.0)
+    # 260 ** 2 > 65504, but inside the ball all four entries cannot be 260 at once; the middle is harmless
+    tested = range_test(running(graph, BINARY16, region), region)
+    assert tested.node is not None and tested.witness is None
+    box = Region(region.lower, region.upper)
+    assert range_test(running(graph, BINARY16, box), box).witness is not None
