@@ -22,18 +22,19 @@ test: $(VENV)/installed
 test-slow: $(VENV)/installed
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow
 
-# cases/ and cli/ become certify.cases and certify.cli only when installed, so that is what import-linter reads.
+# cases/ and cli/ become certify.cases and certify.cli only when installed: mypy and import-linter read that.
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy certify
 	rm -rf build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/installed .
+	cd build/installed && $(abspath $(BIN))/mypy -p certify --config-file ../../pyproject.toml
 	cd build/installed && $(abspath $(BIN))/lint-imports --no-logo --no-cache ../../pyproject.toml
 
 bench: $(VENV)/installed
 	$(BIN)/python benchmarks/rounding.py
 	$(BIN)/python benchmarks/tightness.py
+	$(BIN)/python benchmarks/contraction.py
 
 clean:
 	rm -rf $(VENV) build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

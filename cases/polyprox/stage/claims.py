@@ -114,8 +114,8 @@ class StageCertifier:
                 if expansive
                 else f"at the fixed point K_FF has an eigenvalue <= {kappa:.6g} < 0: it is a saddle and repels"
             )
-            extra = {"kappa": to_hex(kappa), "cube": to_hex(tried.radius), "vector": [to_hex(x) for x in tried.vector]}
-            return self._contraction("face", Verdict.REFUTED, reason, found.attempts[-1], found.attempts, extra)
+            evidence: dict[str, Any] = {"kappa": to_hex(kappa), "cube": to_hex(tried.radius), "vector": [to_hex(x) for x in tried.vector]}
+            return self._contraction("face", Verdict.REFUTED, reason, found.attempts[-1], found.attempts, evidence)
         reason = f"{found.reason}; not refuted either: {tried.reason}"
         return self._contraction("face", Verdict.UNDECIDED, reason, found.attempts[-1], found.attempts, {})
 

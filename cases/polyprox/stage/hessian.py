@@ -20,7 +20,7 @@ from certify.arithmetic.midrad import MidRad, box
 
 from ..state import State
 
-Entries = tuple[NDArray[np.intp], NDArray[np.intp]]
+Entries = tuple[NDArray[np.intp], ...]
 """Row and column indices of the entries of W that a Hessian is about, as `numpy.nonzero` gives them."""
 
 

@@ -106,8 +106,7 @@ def _in_cube(state: State, center: NDArray[np.float64], active: Entries, radius:
 
 def _inverse(K: NDArray[np.float64]) -> NDArray[np.float64]:
     """An approximate inverse; a pseudo-inverse where there is none (the test then fails by itself)."""
-    inverse: NDArray[np.float64] = np.linalg.pinv(K)
-    return inverse
+    return np.asarray(np.linalg.pinv(K), dtype=np.float64)
 
 
 def _nothing(radius: float, reason: str) -> Refutation:
