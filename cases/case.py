@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from certify.cases.convergence import Convergence
+
+    from certify.arithmetic import Format
     from certify.certificate import Report
     from certify.states import Saved
 
@@ -61,4 +64,19 @@ class Case(Protocol):
 
     def solve(self, data: Any, names: Sequence[str], options: dict[str, Any], progress: Progress) -> tuple[Saved, str]:
         """Run the case's own solver on a data matrix (m, p) and capture states; a sentence says how it went."""
+        ...
+
+    def states(self, saved: Saved) -> int:
+        """How many states of this case a file holds. Raises InputRejected if they are none."""
+        ...
+
+    def convergence(
+        self, saved: Saved, state: int, format: Format, options: Options, further: int, progress: Progress
+    ) -> Convergence:
+        """What is proved about repeated updates of one state in a format, with up to `further` replayed beside it.
+
+        Raises
+        ------
+        InputRejected : the file holds no such state, or the case has no repeated updates.
+        """
         ...

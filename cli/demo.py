@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -65,7 +66,10 @@ def command(ctx: click.Context, output: str) -> int:
         say(f"States: {states}")
     say("")
     options = Options(update_tol=TOLERANCE, methods=METHODS, replay=REPLAY)
-    return certify_and_report(case, saved, options, output, started)
+    code = certify_and_report(case, saved, options, output, started)
+    if output != DASH:
+        say(f"  certify updates {shlex.quote(states)} --state 0")
+    return code
 
 
 def _make_directory(path: str) -> None:

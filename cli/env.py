@@ -9,7 +9,18 @@ from importlib.metadata import PackageNotFoundError, version
 import click
 from certify.cli.streams import say, write_output
 
-PACKAGES = ("numpy", "python-flint", "crival", "safetensors", "jsonschema", "click", "rich", "pyarrow")
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "python-flint",
+    "crival",
+    "safetensors",
+    "jsonschema",
+    "click",
+    "rich",
+    "pyarrow",
+    "matplotlib",
+)
 
 
 @click.command(

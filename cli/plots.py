@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from certify.cases.convergence import Convergence, Floats, Spectrum
 from certify.cli.contraction import number_down
-from certify.cli.convergence import Convergence, Spectrum
 
 from certify.certificate import decimal_up
 from certify.errors import MissingExtra
@@ -73,7 +73,8 @@ def draw(found: Convergence, title: str, tol: float, kind: str) -> bytes:
 
 def _draw_distances(axes: Axes, found: Convergence, tol: float) -> None:
     prediction = found.prediction
-    replayed = found.distances
+    highest = HIGHEST * max(found.away, tol)
+    replayed = _until(found.distances, 2 * highest)
     seen = [replayed[replayed > 0], np.array([tol])]
     axes.set_title("Distance to the fixed point, by update")
     if prediction is not None:
@@ -98,7 +99,7 @@ def _draw_distances(axes: Axes, found: Convergence, tol: float) -> None:
         )
     values = np.concatenate(seen)
     values = values[np.isfinite(values) & (values > 0)]
-    low, high = float(values.min()) / 2, min(float(values.max()), HIGHEST * max(found.away, tol)) * 2
+    low, high = float(values.min()) / 2, min(float(values.max()), highest) * 2
     axes.set_yscale("log")
     axes.set_ylim(low, high)
     axes.set_xlim(left=0)
@@ -119,6 +120,12 @@ def _draw_distances(axes: Axes, found: Convergence, tol: float) -> None:
     axes.legend(loc="best")
 
 
+def _until(distances: Floats, limit: float) -> Floats:
+    """The distances up to the first beyond `limit`, which is cut off there: a scale of 10**300 is no use to anyone."""
+    beyond = np.flatnonzero(distances > limit)
+    return np.minimum(distances[: beyond[0] + 1] if len(beyond) else distances, 10 * limit)
+
+
 def _mark_update(axes: Axes, update: int, words: str, colour: str, beyond: int, height: float = 0.99) -> None:
     """A vertical line, with words on the side where more of the `beyond` updates lie."""
     axes.axvline(update, color=colour, linewidth=0.8, linestyle=":")
@@ -130,6 +137,8 @@ def _mark_update(axes: Axes, update: int, words: str, colour: str, beyond: int, 
         ha="right" if left else "left",
         va="top",
         color=colour,
+        # above the other mark's line
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
     )
 
 

@@ -32,7 +32,7 @@ from certify.cli.summary import (
     tolerance_of,
 )
 
-from certify.certificate import Claim, Report, Verdict
+from certify.certificate import Claim, Report, Verdict, parse
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -246,7 +246,15 @@ def _pair(measured: Measured) -> list[str]:
 
 def _bounds(claim: Claim) -> str:
     relation = "<=" if claim.kind in ("rounding", "range") else "="
-    return ", ".join(f"{one_line(name)} {relation} {proved(text)}" for name, text in claim.bounds.items())
+    return ", ".join(f"{one_line(name)} {relation} {_bound(name, text)}" for name, text in claim.bounds.items())
+
+
+def _bound(name: str, text: str) -> str:
+    """Rounded up, but a count as it is, and q so that it does not look like 1."""
+    if text.isdecimal():
+        return f"{int(text):,}" if len(text) < 20 else proved(text)
+    factor = contraction.contraction_factor(parse(text)) if name == "q" else UNKNOWN
+    return proved(text) if factor == UNKNOWN else factor
 
 
 def _observed(claim: Claim) -> str:

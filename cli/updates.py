@@ -11,7 +11,7 @@ from certify.cli.options import case_option, replay_option, require_place, step_
 from certify.cli.streams import DASH, say
 
 if TYPE_CHECKING:
-    from certify.cli.convergence import Convergence
+    from certify.cases.convergence import Convergence
 
     from certify.certificate import Verdict
 
@@ -57,27 +57,25 @@ def command(
     """
     from certify.cases import Options
     from certify.cli.console import console_for
-    from certify.cli.convergence import convergence, states_in
     from certify.cli.progress import progress
     from certify.cli.run import chosen_case, exit_code, formats_named, loaded
     from certify.cli.updates_table import show
 
     from certify.arithmetic import format_named
 
-    chosen_case(case_name)
+    case = chosen_case(case_name)
     (name,) = formats_named([format_name])
     if plot is not None:
         _require_plot(plot, state_file)
     saved = loaded(state_file)
-    count = states_in(case_name, saved)
+    count = case.states(saved)
     chosen = _chosen(state, count, plot)
     options = Options(methods=("face",), tol=tol, step=step, replay=replay)
     verdicts = []
     for k in chosen:
         with progress() as moving:
-            found = convergence(
-                case_name, saved, k, format_named(name), options, 0 if plot is None else REPLAYED + replay, moving
-            )
+            further = 0 if plot is None else REPLAYED + replay
+            found = case.convergence(saved, k, format_named(name), options, further, moving)
         verdicts.append(found.verdict)
         title = f"State {k}" if count > 1 else "The state"
         if sys.stdout is not None:

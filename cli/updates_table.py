@@ -15,7 +15,7 @@ from certify.certificate import Verdict, decimal_up
 
 if TYPE_CHECKING:
     from certify.cases import Options
-    from certify.cli.convergence import Convergence
+    from certify.cases.convergence import Convergence
     from rich.console import Console
 
     from certify.contraction.modal import Prediction

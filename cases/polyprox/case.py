@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from certify.cases.case import Options, Progress
+from certify.cases.convergence import Convergence
 
 from certify.arithmetic import Format, format_named
 from certify.certificate import Claim, Report, Verdict, producer, to_hex
@@ -88,6 +89,18 @@ class PolyProx:
             f"{solution.accepted} accepted steps in {len(solution.stages)} stages, h = {solution.h:.1e}, "
             f"{int(solution.edges().sum())} edges; {len(states)} stage states captured"
         )
+
+    def states(self, saved: Saved) -> int:
+        """How many states the file holds."""
+        return len(states_from(saved))
+
+    def convergence(
+        self, saved: Saved, state: int, format: Format, options: Options, further: int, progress: Progress
+    ) -> Convergence:
+        """The fixed stage of one state: alpha, rho and gamma held."""
+        from .stage.convergence import converge
+
+        return converge(states_from(saved)[state], format, options, further, progress)
 
 
 def _subject(saved: Saved, states: Sequence[State]) -> dict[str, Any]:

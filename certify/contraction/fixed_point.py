@@ -44,10 +44,12 @@ def newton_kantorovich(residual: MidRad, jacobian: MidRad, inverse: Floats, radi
     n = len(inverse)
     if n == 0:
         return Existence(radius, "")
-    Y = (C @ MidRad(residual.mid[:, None], residual.rad[:, None])).size.max()
-    Z = _row_sum((MidRad.exact(np.eye(n)) - C @ jacobian).size)
-    if not (np.isfinite(Y) and np.isfinite(Z)):
+    with np.errstate(over="ignore", invalid="ignore"):
+        step = (C @ MidRad(residual.mid[:, None], residual.rad[:, None])).size
+        spread = (MidRad.exact(np.eye(n)) - C @ jacobian).size
+    if not (np.isfinite(step).all() and np.isfinite(spread).all()):
         return Existence(radius, "an enclosure is not finite")
+    Y, Z = step.max(), _row_sum(spread)
     if not Z < 1:
         return Existence(radius, f"Z < 1 fails: the Jacobian varies too much on the cube, Z = {Z:.3g}")
     if not Fraction(float(Y)) + Fraction(Z) * Fraction(radius) <= Fraction(radius):

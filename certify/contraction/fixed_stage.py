@@ -80,10 +80,18 @@ def fixed_stage(stage: Stage) -> Outcome:
         return Outcome(stage, infinite, infinite, "a bound is not finite, so nothing is known on this ball")
     q = contraction_constant(stage.mu, stage.L, stage.gamma)
     if not stage.mu > 0:
-        return Outcome(stage, q, infinite, f"mu > 0 fails: the curvature is only bounded below by {stage.mu:.3g}")
+        return Outcome(
+            stage,
+            q,
+            infinite,
+            f"mu > 0 fails: only mu >= {stage.mu:.3g} is proved; a smaller ball or a polished centre may pass",
+        )
     if not q < 1:
-        steepest = 2 / stage.L
-        return Outcome(stage, q, infinite, f"q < 1 fails: q = {q:.6g}; a step size below {steepest:.3g} would pass")
+        too_long = Fraction(stage.gamma) * Fraction(stage.L) >= 2
+        cure = (
+            f"a step size below {2 / stage.L:.3g} would pass" if too_long else "gamma mu is below the resolution of q"
+        )
+        return Outcome(stage, q, infinite, f"q < 1 fails: q = {q:.6g}; {cure}")
     gap = 1 - Fraction(q)
     floor = round_up(Fraction(stage.eps) / gap)
     need, have = Fraction(stage.d) + Fraction(stage.eps), gap * Fraction(stage.radius)

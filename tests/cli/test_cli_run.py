@@ -57,7 +57,9 @@ def test_the_state_comes_from_standard_input(certify, state_file, name):
 
 def test_an_undecided_state(certify, state_file):
     """A ball so large that float16 may overflow somewhere in it: exit code 1, the report written all the same."""
-    result = certify("run", state_file(), "--format", "float16", "--radius", "20", "-o", "report.json")
+    result = certify(
+        "run", state_file(), "--format", "float16", "--radius", "17", "--methods", "none", "-o", "report.json"
+    )
     assert result.exit_code == 1, result.stderr
     assert read("report.json").verdict is Verdict.UNDECIDED
     assert "may overflow" in result.stderr
@@ -90,6 +92,55 @@ def test_a_long_trajectory_has_one_table(certify, trajectory_file):
     assert result.stderr.count("verdict") == 1 + result.stderr.count(".verdict")
     assert "Worst of 6 states" in result.stderr
     assert "input rho overflows at state 5" in " ".join(result.stderr.split())
+
+
+def test_the_stage_is_tried_unasked(certify, state_file):
+    """All four methods by default, and a failure of one of them does not fail the run."""
+    result = certify("run", state_file(), "-o", "report.json")
+    assert result.exit_code == 0, result.stderr
+    verdicts = {c.id: c.verdict for c in read("report.json").claims if c.kind == "contraction"}
+    assert list(verdicts) == [f"contraction/{method}" for method in METHODS]
+    assert verdicts["contraction/global"] is Verdict.UNDECIDED
+    assert verdicts["contraction/face"] is Verdict.CERTIFIED
+
+
+@pytest.mark.parametrize(
+    ("changes", "methods", "code"),
+    [({}, "global", 1), ({}, "local,face", 1), ({"gamma": 3.0}, "face", 4), ({"gamma": 3.0}, "none", 0)],
+)
+def test_methods_that_are_named_count(certify, state_file, changes, methods, code):
+    """The verdict rests on the stage if --methods says so: here undecided, undecided in float16, refuted, left out."""
+    result = certify("run", state_file(**changes), "--methods", methods, "-o", "report.json")
+    assert result.exit_code == code, result.stderr
+    named = [c.parameters["method"] for c in read("report.json").claims if c.kind == "contraction"]
+    assert named == ([] if methods == "none" else methods.split(","))
+
+
+def test_options_of_the_stage_reach_the_report(certify, state_file):
+    """--tol exactly, the step by name; methods once each and in their order; the summary says so."""
+    options = ["--methods", "face, local,face", "--tol", "0.0625", "--step", "new", "--format", "float64"]
+    result = certify("run", state_file(), *options, "-o", "report.json")
+    assert result.exit_code == 0, result.stderr
+    claims = [c for c in read("report.json").claims if c.kind == "contraction"]
+    assert [c.id for c in claims] == ["contraction/local", "contraction/face"]
+    assert {(c.parameters["tol"], c.parameters["step"]) for c in claims} == {("0x1p-4", "new")}
+    assert "Fixed stage, new step: contraction, and updates to within 0.0625" in result.stderr
+
+
+def test_the_methods_are_those_of_the_case():
+    """The names in the help page, which imports no case, are those that exist."""
+    from certify.cases.polyprox.stage.methods import METHODS as OF_THE_CASE
+
+    assert tuple(OF_THE_CASE) == METHODS
+
+
+def test_formats_that_overflow_leave_the_rest(certify, state_file):
+    """rho beyond float16: the stage is certified in float64 all the same."""
+    result = certify("run", state_file(rho=1e9), "-o", "report.json")
+    assert result.exit_code == 0, result.stderr
+    verdicts = {c.id: c.verdict for c in read("report.json").claims if c.kind == "updates"}
+    assert verdicts["updates/float16"] is Verdict.UNDECIDED
+    assert verdicts["updates/float64"] is Verdict.CERTIFIED
 
 
 def test_options_reach_the_report(certify, state_file):
@@ -179,8 +230,8 @@ def with_entry(name, index, value):
         (with_entry("W", (2, 0), 0.5), ["W[2, 0]", "M[2, 0]"]),
         (with_entry("M", (0, 0), 1), ["M[0, 0]", "diagonal"]),
         (with_entry("M", (0, 1), 2), ["M[0, 1]", "0"]),
-        (with_entry("W", (0, 1), np.nan), ["'W'", "nan", "(0, 1)"]),
-        (with_entry("Sigma", (0, 1), np.inf), ["'Sigma'", "inf", "(0, 1)"]),
+        (with_entry("W", (0, 1), np.nan), ["'W'", "nan", "(0, 1)", "save finite values only"]),
+        (with_entry("Sigma", (0, 1), np.inf), ["'Sigma'", "inf", "(0, 1)", "save finite values only"]),
         (with_entry("Sigma", (0, 1), 0.75), ["Sigma[0, 1]", "Sigma[1, 0]"]),
         ({"rho": -1.0}, ["rho", "-1"]),
         ({"gamma": -0.5}, ["gamma", "-0.5"]),

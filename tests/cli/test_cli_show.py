@@ -91,6 +91,14 @@ def test_every_claim_is_listed(certify, state_file):
         assert all(assumption in text for assumption in claim.assumptions)
 
 
+def test_claims_about_the_stage_are_listed(certify, state_file):
+    """A count is an integer, and q does not look like 1."""
+    certify("run", state_file(), "--methods", "face", "--format", "float64", "-o", "report.json")
+    text = " ".join(certify("show", "report.json", "--claims").stdout.split())
+    assert "count = 98, " in text
+    assert "q = 0.88, " in text
+
+
 @pytest.mark.parametrize(
     ("contents", "words"),
     [
@@ -134,7 +142,7 @@ def test_a_report_cannot_reach_the_terminal(certify, tmp_path, option):
             theorem=HOSTILE,
             display={"digits_norm": HOSTILE, "digits_worst": HOSTILE, "eps_W": HOSTILE},
         )
-        for kind in ("rounding", "range", "precision", "other")
+        for kind in ("rounding", "range", "contraction", "updates", "precision", "other")
     ]
     subject = {"case": HOSTILE, "states": 2, "note": HOSTILE}
     (tmp_path / "bad.json").write_bytes(encode(Report(PRODUCER, subject, claims)))
@@ -156,6 +164,21 @@ def test_odd_reports_are_shown(certify, tmp_path):
         Claim(f"rounding/{i}", "rounding", "s", "real", p, "undecided", "r", observed={"error_W": 7, "samples": True})
         for i, p in enumerate(odd)
     ]
+    odd_stage = [{}, {"method": 3, "step": ["new"], "tol": 7}, {"method": "face", "format": {}, "replayed": "x"}]
+    for kind in ("contraction", "updates", "precision"):
+        claims += [
+            Claim(
+                f"{kind}/{i}",
+                kind,
+                "s",
+                "real",
+                p,
+                "certified",
+                bounds={"q": "3", "count": "-1/2"},
+                observed={"face": True},
+            )
+            for i, p in enumerate(odd_stage)
+        ]
     claims.append(Claim("new/1", "new", "s", "real", verdict="refuted", reason="r"))
     (tmp_path / "odd.json").write_bytes(encode(Report(PRODUCER, {"case": "?"}, claims)))
     shown = certify("show", "odd.json")
@@ -262,7 +285,7 @@ def test_env_of_a_machine_that_fails(certify, monkeypatch):
 
 
 def test_demo(certify):
-    """Real states, saved and certified: the report is that of `certify run` on the saved states."""
+    """Real states, saved and certified, and the fixed stage of each: one is certified, one refuted."""
     result = certify("demo")
     assert result.exit_code == 0, result.stderr
     assert result.stdout == ""
@@ -271,6 +294,23 @@ def test_demo(certify):
     assert states.tensors["W"].shape == (report.subject["states"], 11, 11)
     assert "Sachs cytometry data" in result.stderr
     assert "Use float32" in result.stderr
+    face = {c.id[-1]: c.verdict for c in report.claims if c.id.startswith("contraction/face")}
+    assert face == {"0": "certified", "1": "refuted", "2": "certified"}
+    text = " ".join(result.stderr.split())
+    assert "at most 44 updates in float64" in text
+    assert "the fixed point repels; a step below 0.0274 would contract, try --step new" in text
+    # in the order of the questions: which update, which stage, which format, where
+    marks = ["One update", "Fixed stage", "Use float32", "Report:"]
+    assert [text.index(mark) for mark in marks] == sorted(text.index(mark) for mark in marks)
+    assert max(map(len, result.stderr.splitlines())) <= 80
+    assert result.stderr.splitlines()[-1] == "  certify updates demo/states.safetensors --state 0"
+
+
+def test_demo_is_a_run(certify, monkeypatch, state_file):
+    """The report is that of `certify run` on the saved states, with the options of the demo."""
+    saved = load(state_file())
+    monkeypatch.setattr("certify.cases.polyprox.case.PolyProx.demo", lambda *args: (saved, "Small states"))
+    assert certify("demo").exit_code == 0
     again = certify("run", "demo/states.safetensors", "--update-tol", "0.001", "--replay", "2000")
     with open("demo/report.json", "rb") as stream:
         assert again.stdout_bytes == stream.read()

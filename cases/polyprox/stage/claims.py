@@ -14,11 +14,11 @@ from certify.arithmetic import BINARY64, Format
 from certify.certificate import Claim, Verdict, decimal_up, to_hex
 
 from ..state import State
+from .convergence import approach
 from .methods import Attempt, Problem
 from .polish import Polished, polish
-from .prediction import Entry, distance, enter, prediction
 from .refutation import Refutation, refute
-from .search import PAPER_RADII, Search, ball_for, paper_protocol, search_face, with_new_step
+from .search import PAPER_RADII, Search, paper_protocol, search_face, with_new_step
 
 DOC = "docs/theory/contraction.md"
 
@@ -114,7 +114,11 @@ class StageCertifier:
                 if expansive
                 else f"at the fixed point K_FF has an eigenvalue <= {kappa:.6g} < 0: it is a saddle and repels"
             )
-            evidence: dict[str, Any] = {"kappa": to_hex(kappa), "cube": to_hex(tried.radius), "vector": [to_hex(x) for x in tried.vector]}
+            evidence: dict[str, Any] = {
+                "kappa": to_hex(kappa),
+                "cube": to_hex(tried.radius),
+                "vector": [to_hex(x) for x in tried.vector],
+            }
             return self._contraction("face", Verdict.REFUTED, reason, found.attempts[-1], found.attempts, evidence)
         reason = f"{found.reason}; not refuted either: {tried.reason}"
         return self._contraction("face", Verdict.UNDECIDED, reason, found.attempts[-1], found.attempts, {})
@@ -129,7 +133,7 @@ class StageCertifier:
         """The coarsest format in which some ball certifies the tolerance."""
         tol = self.options.tol
         names = ", ".join(format.name for format in self.formats)
-        best = next((f for f in self.formats if self._in_format(f).smallest is not None), None)
+        best = next((f for f in self.formats if self.search(f).smallest is not None), None)
         format = "none" if best is None else best.name
         return Claim(
             id=f"precision/{tol:g}{self.suffix}",
@@ -145,11 +149,10 @@ class StageCertifier:
             theorem=f"{DOC}#precision",
         )
 
-    def _in_format(self, format: Format) -> Search:
-        if format == BINARY64:
+    def search(self, format: Format) -> Search:
+        """The search on the face in a format; in float64 where even that finds nothing."""
+        if format == BINARY64 or self.found.largest is None:
             return self.found
-        if self.found.largest is None:
-            return self.found  # no ball for the exact map, so none for a program
         if format.name not in self._searches:
             self.progress(0, 1, f"{self.where}: {format.name}")
             self._searches[format.name] = search_face(self.problem.in_format(format), self.options.tol, bisections=1)
@@ -160,69 +163,37 @@ class StageCertifier:
         return {}
 
     def _updates(self, format: Format) -> Claim:
-        tol, found = self.options.tol, self._in_format(format)
-        entry, attempt, reason = self._entry(format, found)
-        count = None
-        if entry is not None and attempt is not None:
-            self.progress(0, 1, f"{self.where}: counting updates in {format.name}")
-            predicted = prediction(found.problem, attempt, entry.W, tol)
-            count, floor = predicted.modal, predicted.floor
-            if count is None:
-                reason = f"rounding keeps the distance from being proved below {floor:.3g}"
-        claim: dict[str, Any] = {"bounds": {}, "display": {}, "parameters": {}}
-        if count is not None and entry is not None and attempt is not None:
-            norm = predicted.norm
-            claim = {
-                "bounds": {"count": str(count), "floor": to_hex(floor), "start": to_hex(entry.distance)},
-                "display": {"count": f"{count:,}", "floor": decimal_up(floor), "start": decimal_up(entry.distance)},
-                "parameters": {
-                    "replayed": entry.replayed,
-                    "radius": to_hex(attempt.outcome.stage.radius),
-                    "q": to_hex(attempt.outcome.q),
-                },
-            }
-            if norm is not None:
-                claim["bounds"]["norm_count"] = str(norm)
-        first = (
-            f"{entry.replayed} replayed updates, then at most count" if entry and entry.replayed else "at most count"
-        )
+        tol = self.options.tol
+        way = approach(self.search(format), self.state.W, self.options, self.progress)
+        entry, attempt, predicted = way.entry, way.attempt, way.prediction
+        parameters: dict[str, Any] = {"format": format.name, "order": self.options.order, "tol": to_hex(tol)}
+        bounds: dict[str, str] = {}
+        display: dict[str, str] = {}
+        first = "at most count"
+        if way.count is not None and entry is not None and attempt is not None and predicted is not None:
+            stage = attempt.outcome.stage
+            bounds = {"count": str(way.count), "floor": to_hex(predicted.floor), "start": to_hex(entry.distance)}
+            if predicted.norm is not None:
+                bounds["norm_count"] = str(predicted.norm)
+            display = {name: decimal_up(float.fromhex(bounds[name])) for name in ("floor", "start")}
+            display["count"] = f"{way.count:,}"
+            parameters |= {"replayed": entry.replayed, "radius": to_hex(stage.radius), "q": to_hex(attempt.outcome.q)}
+            if entry.replayed:
+                first = f"{entry.replayed} replayed updates, then at most count"
         return Claim(
             id=f"updates/{format.name}{self.suffix}",
             kind="updates",
             statement=f"From {self.where}, after {first} updates of the block in {format.name} with the "
             f"{self.options.step} step size, W is within {tol:g} of the fixed point of the stage, and stays so.",
             semantics="program",
-            parameters={"format": format.name, "order": self.options.order, "tol": to_hex(tol), **claim["parameters"]},
-            verdict=Verdict.UNDECIDED if count is None else Verdict.CERTIFIED,
-            reason=reason if count is None else "",
-            bounds=claim["bounds"],
+            parameters=parameters,
+            verdict=Verdict.UNDECIDED if way.reason else Verdict.CERTIFIED,
+            reason=way.reason,
+            bounds=bounds,
             assumptions=("IEEE arithmetic as in the rounding claims of this format",),
             theorem=f"{DOC}#updates",
-            display=claim["display"],
+            display=display,
         )
-
-    def _entry(self, format: Format, found: Search) -> tuple[Entry | None, Attempt | None, str]:
-        if found.smallest is None:
-            return None, None, f"no ball is certified in {format.name} for this tolerance"
-        apart = distance(self.state.W, found.problem.center)
-        attempt = ball_for(found.problem, found, apart)
-        if attempt is not None:
-            entry = enter(found.problem, attempt, self.state.W, 1)
-            if entry is not None:
-                return entry, attempt, ""
-        assert found.largest is not None
-        radius = found.largest.outcome.stage.radius
-        if self.options.replay == 0:
-            outside = (
-                f"the saved state is {apart:.3g} from the centre, outside the certified ball of radius {radius:.3g}"
-            )
-            return None, None, f"{outside}; replay the block with --replay"
-        total = self.options.replay
-        what = f"{self.where}: replaying in {format.name}"
-        entry = enter(found.problem, found.largest, self.state.W, total, lambda k: self.progress(k, total, what))
-        if entry is None:
-            return None, None, f"{total} replayed updates do not reach the certified ball of radius {radius:.3g}"
-        return entry, ball_for(found.problem, found, entry.distance) or found.largest, ""
 
     def _contraction(
         self,

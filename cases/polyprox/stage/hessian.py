@@ -26,11 +26,16 @@ Entries = tuple[NDArray[np.intp], ...]
 
 @dataclass(frozen=True)
 class Enclosed:
-    """Enclosures over one box: c (), grad J (p, p), and K (n, n), symmetric, for the n entries asked for."""
+    """Enclosures over one box: c (), grad J (p, p), and for the n entries asked for K (n, n), K_h (n, n), H (n,).
+
+    K and K_h are symmetric. K is S + c K_h + rho H (x) H, and may be enclosed more sharply than from its parts.
+    """
 
     c: MidRad
     gradient: MidRad
     K: MidRad
+    cycles: MidRad
+    slope: MidRad
 
 
 def hessian(state: State, W: NDArray[np.float64], radius: float, entries: Entries) -> Enclosed:
@@ -55,13 +60,13 @@ def hessian(state: State, W: NDArray[np.float64], radius: float, entries: Entrie
     H = (weights * off).scaled(1)
     i, j = entries
     K = MidRad.exact(np.where(j[:, None] == j[None, :], state.Sigma[i[:, None], i[None, :]], 0.0))
+    cycles, slope = MidRad.exact(np.zeros((len(i), len(i)))), H[entries]
     if len(i) and state.N > 1:
-        K = K + _curvature(weights, powers, state, entries) * c
-        slope = H[entries]
-        K = K + _outer(slope, slope) * _number(state.rho)
+        cycles = _symmetric(_curvature(weights, powers, state, entries))
+        K = K + cycles * c + _outer(slope, slope) * _number(state.rho)
     eye = MidRad.exact(np.eye(state.p))
     gradient = MidRad.exact(state.Sigma) @ (weights - eye) + H * c
-    return Enclosed(c, gradient, _symmetric(K))
+    return Enclosed(c, gradient, _symmetric(K), cycles, slope)
 
 
 def _powers(S: MidRad, N: int) -> list[MidRad]:
@@ -102,4 +107,4 @@ def _symmetric(K: MidRad) -> MidRad:
     """The same enclosure with an exactly symmetric midpoint: the members meant are symmetric."""
     mid = (K.mid + K.mid.T) / 2
     moved = np.maximum(np.abs(mid - K.mid), np.abs(mid - K.mid.T))
-    return MidRad(mid, np.maximum(K.rad, K.rad.T) + np.nextafter(moved, np.inf) * (1 + 2.0**-50))
+    return MidRad(mid, (np.maximum(K.rad, K.rad.T) + np.nextafter(moved, np.inf)) * (1 + 2.0**-50))

@@ -5,20 +5,22 @@ The theorems are in `certify.contraction.updates` and `certify.contraction.modal
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from certify.arithmetic import Ieee
-from certify.arithmetic.directed import round_up, sqrt_up
+from certify.arithmetic.directed import round_down, round_up, sqrt_up
 from certify.arithmetic.midrad import MidRad, box
 from certify.contraction.eigenbasis import eigenbasis
 from certify.contraction.fixed_stage import contraction_constant
 from certify.contraction.modal import Curvature, Prediction, predict
-from certify.contraction.updates import Ball
+from certify.contraction.updates import Ball, norm_count, start_bound
+from certify.errors import InputRejected
 from certify.graph import evaluate, output
 
 from ..certificates import inputs_of
@@ -43,40 +45,51 @@ def distance(W: NDArray[np.float64], center: NDArray[np.float64]) -> float:
     return sqrt_up(sum(((Fraction(x) - Fraction(u)) ** 2 for x, u in pairs), Fraction(0)))
 
 
+def replay(problem: Problem, start: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
+    """W after 0, 1, 2, ... updates of the literal program, emulated bit for bit; ends where it overflows."""
+    ieee = Ieee(problem.format)
+    inputs = {name: ieee.constant(np.asarray(value)) for name, value in inputs_of(problem.state).items()}
+    W = np.asarray(start, dtype=np.float64)
+    while np.isfinite(W).all():
+        yield W
+        values = evaluate(problem.graph, ieee, {**inputs, "W": ieee.constant(W)}, outputs=["W"])
+        W = output(problem.graph, ieee, values, "W").astype(np.float64)
+
+
 def enter(
     problem: Problem,
     attempt: Attempt,
     start: NDArray[np.float64],
     limit: int,
     progress: Callable[[int], None] = lambda k: None,
-) -> Entry | None:
+) -> Entry | str:
     """Run the literal program from `start` until the decoded W is verified to lie in the ball of `attempt`, on its face.
 
-    At most `limit` updates; None if none of them arrives. The program is emulated bit for bit in the problem's format.
+    At most `limit` updates; if none of them arrives, the reason.
     """
     radius = attempt.outcome.stage.radius
     inactive = problem.inactive(radius)
-    ieee = Ieee(problem.format)
-    inputs = {name: ieee.constant(np.asarray(value)) for name, value in inputs_of(problem.state).items()}
-    W = np.asarray(start, dtype=np.float64)
-    for k in range(limit + 1):
-        if not W[inactive].any() and np.linalg.norm(W - problem.center) <= 1.001 * radius:
+    k = 0
+    for k, W in enumerate(islice(replay(problem, start), limit + 1)):
+        if k:
+            progress(k)
+        # an entry further away than the radius settles it; otherwise squares cannot overflow
+        if np.abs(W - problem.center).max(initial=0.0) <= radius and not W[inactive].any():
             apart = distance(W, problem.center)
             if apart <= radius:
                 return Entry(k, W, apart)
-        if k < limit:
-            values = evaluate(problem.graph, ieee, {**inputs, "W": ieee.constant(W)}, outputs=["W"])
-            W = output(problem.graph, ieee, values, "W").astype(np.float64)
-            progress(k + 1)
-            if not np.isfinite(W).all():
-                return None
-    return None
+    if k < limit:
+        return f"the program overflows after {k} replayed updates"
+    return f"{limit} replayed updates do not reach the certified ball of radius {radius:.3g}"
 
 
 def prediction(problem: Problem, attempt: Attempt, W: NDArray[np.float64], tol: float) -> Prediction:
     """Counts and bounds of the distance to the fixed point from a start W in the ball of `attempt`, on its face."""
     stage, outcome = attempt.outcome.stage, attempt.outcome
-    face = np.nonzero((problem.state.M != 0) & ~problem.inactive(stage.radius))
+    inactive = problem.inactive(stage.radius)
+    if W[inactive].any():
+        raise InputRejected("the start is off the face", "do its first update, and count from there")
+    face = np.nonzero((problem.state.M != 0) & ~inactive)
     offset = W[face] - problem.center[face]
     exact = [Fraction(x) - Fraction(u) for x, u in zip(W[face].tolist(), problem.center[face].tolist(), strict=True)]
     slack = sqrt_up(sum(((e - Fraction(o)) ** 2 for e, o in zip(exact, offset.tolist(), strict=True)), Fraction(0)))
@@ -88,6 +101,22 @@ def prediction(problem: Problem, attempt: Attempt, W: NDArray[np.float64], tol: 
         fixed_branches=fixed_branches(problem, face, stage.radius),
         offset_error=slack,
     )
+
+
+def count_through(outer: Attempt, inner: Attempt, predict_to: Callable[[float], Prediction], tol: float) -> int | None:
+    """Updates from a start in the ball `outer` through the smaller ball `inner` to the tolerance; None if not proved.
+
+    **Theorem.** Let both balls be certified, with the same centre. If after L updates the distance to W_* is at most
+    t = entry_radius - d / (1 - q) of the inner ball, then W is within entry_radius of U, the next update lies in the inner
+    ball and on its face, and from there its own bound counts. *Proof.* ||W - U|| <= ||W - W_*|| + ||W_* - U||. QED
+    """
+    stage, q = inner.outcome.stage, inner.outcome.q
+    reach = round_down(Fraction(inner.entry_radius) - Fraction(stage.d) / (1 - Fraction(q)))
+    if not outer.outcome.floor < reach:
+        return None
+    first = predict_to(reach).modal
+    last = norm_count(start_bound(stage.radius, Ball(q, stage.d, stage.eps, stage.radius)), q, stage.eps, tol)
+    return None if first is None or last is None else first + 1 + last
 
 
 def fixed_branches(problem: Problem, face: Entries, radius: float) -> bool:
@@ -106,11 +135,11 @@ def fixed_branches(problem: Problem, face: Entries, radius: float) -> bool:
 def _curvature(problem: Problem, face: Entries, attempt: Attempt) -> Curvature:
     radius, gamma = attempt.outcome.stage.radius, problem.state.gamma
     at, low, high = problem.curvature_at_center(face)
-    basis = eigenbasis(at.mid)
+    basis = eigenbasis(at.K.mid)
     # the basis is of the midpoint of the enclosure of K(U); its radius joins the residual
-    spread = variation(at, MidRad.exact(at.mid))
+    spread = variation(at.K, MidRad.exact(at.K.mid))
     radii = radius * 2.0 ** -np.arange(HALVINGS, -1, -1.0)
-    moved = [variation(hessian(problem.state, problem.center, t, face).K, at) for t in radii.tolist()]
+    moved = [variation(hessian(problem.state, problem.center, t, face).K, at.K) for t in radii.tolist()]
     rates = [
         min(
             contraction_constant(float(np.nextafter(low - v, -np.inf)), float(np.nextafter(high + v, np.inf)), gamma),

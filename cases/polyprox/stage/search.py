@@ -17,6 +17,7 @@ from .methods import METHODS, Attempt, Problem, face_test
 PAPER_RADII = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001, 0.00003, 0.00001, 0.000003, 0.000001)
 PROBES = (1e-9, 1e-12, 1e-14)
 LARGEST_RADIUS = 1.0
+ROUNDS = 4  # of choosing a new step for the ball it needs
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def search_face(problem: Problem, tol: float, bisections: int = 3) -> Search:
     if probe is None:
         return Search(problem, tuple(attempts), None, None)
     smallest = None
-    radius = _needed(probe)
+    radius = max(_needed(probe), PROBES[-1])  # a centre without any error needs no ball at all
     for _ in range(8):
         attempt = tried(radius)
         if attempt.outcome.certified:
@@ -118,15 +119,24 @@ def ball_for(problem: Problem, found: Search, distance: float) -> Attempt | None
 def with_new_step(state: State, format: Format) -> State | None:
     """The state with a step size near 2 / (mu + L) of its face, which minimises q; None if mu > 0 is not proved.
 
-    The step defines another map with the same fixed points. Halving it until the stage passes covers the change that a
-    step makes to which entries are proved inactive.
+    The step defines another map with the same fixed points. mu and L are those of the ball that the step needs, which
+    depends on the step: a few rounds settle it, and any step is safe, as the search tests it afresh.
     """
-    problem = Problem(state, format)
-    for radius in PROBES:
-        stage = face_test(problem, radius).outcome.stage
-        if stage.mu > 0 and np.isfinite(stage.L):
-            return replace(state, gamma=2.0 / (stage.mu + stage.L))
-    return None
+    radius, chosen = PROBES[-1], None
+    for probe in PROBES:
+        if face_test(Problem(state, format), probe).outcome.stage.mu > 0:
+            radius = probe
+            break
+    for _ in range(ROUNDS):
+        stage = face_test(Problem(chosen or state, format), radius).outcome.stage
+        if not (stage.mu > 0 and np.isfinite(stage.L)):
+            break
+        chosen = replace(state, gamma=2.0 / (stage.mu + stage.L))
+        needed = _needed(face_test(Problem(chosen, format), radius))
+        if needed <= radius:
+            break
+        radius = needed
+    return chosen
 
 
 def _needed(attempt: Attempt) -> float:

@@ -284,7 +284,7 @@ def judged(count: int, seed: int) -> tuple[Counter[str], list[str]]:
     return counts, wrong
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_stages_have_no_false_verdict(seed: int) -> None:
     """500 stages a seed: none is falsely certified by any test on any radius, none falsely refuted."""
     counts, wrong = judged(500, seed)
@@ -298,9 +298,9 @@ def test_random_stages_have_no_false_verdict(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3, 13))
+@pytest.mark.parametrize("seed", range(2, 13))
 def test_more_random_stages_have_no_false_verdict(seed: int) -> None:
-    """10,000 more stages."""
+    """11,000 more stages."""
     counts, wrong = judged(1000, seed)
     assert not wrong
     assert counts["refuted"] > 80

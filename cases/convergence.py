@@ -1,26 +1,19 @@
-"""What is proved about repeated updates from one state, for `certify updates`: behind one function, whatever the case."""
+"""What a case can say about repeating its kernel from one state; plain numbers, for tables and plots."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from certify.arithmetic import Format
 from certify.certificate import Verdict
-from certify.errors import InputRejected
 
 if TYPE_CHECKING:
-    from certify.cases import Options
-
     from certify.contraction.modal import Prediction
-    from certify.states import Saved
 
 Floats = NDArray[np.float64]
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
@@ -63,40 +56,3 @@ class Convergence:
     prediction: Prediction | None
     distances: Floats
     spectrum: Spectrum | None
-
-
-def states_in(case_name: str, saved: Saved) -> int:
-    """How many states of the case a file holds. Raises InputRejected."""
-    _require(case_name)
-    from certify.cases.polyprox import states_from
-
-    return len(states_from(saved))
-
-
-def convergence(
-    case_name: str, saved: Saved, state: int, format: Format, options: Options, further: int, progress: Progress
-) -> Convergence:
-    """What is proved about the updates of one state of a file.
-
-    Parameters
-    ----------
-    case_name, saved, state : the state with this number, of this case.
-    format : of the program that does the updates.
-    options : tol, step and replay.
-    further : updates to replay, at most, beside the bounds; a measurement.
-    progress : called with what is being done.
-
-    Raises
-    ------
-    InputRejected : the file holds no states of the case, or there are no updates to speak of in it.
-    """
-    _require(case_name)
-    from certify.cases.polyprox import states_from
-    from certify.cli.convergence_polyprox import Stage
-
-    return Stage(states_from(saved)[state], format, options, progress).convergence(further)
-
-
-def _require(case_name: str) -> None:
-    if case_name != "polyprox":
-        raise InputRejected(f"the case {case_name!r} has no repeated updates", "use polyprox")
