@@ -75,8 +75,7 @@ def test_a_refuted_state(certify, state_file):
 
 def test_a_trajectory(certify, trajectory_file):
     """The claims of state K end in /state=K, and each state has its table."""
-    result = certify("run", trajectory_file(3), "-o", "report.json")
-    assert result.exit_code == 0, result.stderr
+    result = certify("run", trajectory_file(3), "--methods", "face", "-o", "report.json")
     ends = {claim.id.split("/state=")[1] for claim in read("report.json").claims if "/state=" in claim.id}
     assert ends == {"0", "1", "2"}
     lines = result.stderr.splitlines()
@@ -94,10 +93,12 @@ def test_a_long_trajectory_has_one_table(certify, trajectory_file):
     assert "input rho overflows at state 5" in " ".join(result.stderr.split())
 
 
-def test_the_stage_is_tried_unasked(certify, state_file):
-    """All four methods by default, and a failure of one of them does not fail the run."""
-    result = certify("run", state_file(), "-o", "report.json")
-    assert result.exit_code == 0, result.stderr
+def test_the_stage_is_tried_only_when_asked(certify, state_file):
+    """No claims about the stage without --methods; with all four, one that is undecided makes the run so."""
+    assert certify("run", state_file(), "-o", "report.json").exit_code == 0
+    assert not [c for c in read("report.json").claims if c.kind in ("contraction", "updates")]
+    result = certify("run", state_file(), "--methods", ",".join(METHODS), "-o", "report.json")
+    assert result.exit_code == 1, result.stderr
     verdicts = {c.id: c.verdict for c in read("report.json").claims if c.kind == "contraction"}
     assert list(verdicts) == [f"contraction/{method}" for method in METHODS]
     assert verdicts["contraction/global"] is Verdict.UNDECIDED
@@ -136,8 +137,8 @@ def test_the_methods_are_those_of_the_case():
 
 def test_formats_that_overflow_leave_the_rest(certify, state_file):
     """rho beyond float16: the stage is certified in float64 all the same."""
-    result = certify("run", state_file(rho=1e9), "-o", "report.json")
-    assert result.exit_code == 0, result.stderr
+    result = certify("run", state_file(rho=1e9), "--methods", "face", "-o", "report.json")
+    assert result.exit_code == 1, result.stderr
     verdicts = {c.id: c.verdict for c in read("report.json").claims if c.kind == "updates"}
     assert verdicts["updates/float16"] is Verdict.UNDECIDED
     assert verdicts["updates/float64"] is Verdict.CERTIFIED
