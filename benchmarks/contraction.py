@@ -25,9 +25,10 @@ from typing import Any
 import numpy as np
 from certify.cases.polyprox import State, corpus, solve, stage_states
 from certify.cases.polyprox.stage.hessian import hessian
-from certify.cases.polyprox.stage.methods import METHODS, SHARP, Attempt, Problem, face_test, global_test, local_test
+from certify.cases.polyprox.stage.methods import METHODS, SHARP, Attempt, face_test, global_test, local_test
 from certify.cases.polyprox.stage.polish import Polished, polish
 from certify.cases.polyprox.stage.prediction import prediction
+from certify.cases.polyprox.stage.problem import Problem
 from certify.cases.polyprox.stage.refutation import refute
 from certify.cases.polyprox.stage.search import Search, paper_protocol, search_face, with_new_step
 

@@ -15,8 +15,9 @@ from certify.certificate import Claim, Verdict, decimal_up, to_hex
 
 from ..state import State
 from .convergence import approach
-from .methods import Attempt, Problem
+from .methods import Attempt
 from .polish import Polished, polish
+from .problem import Problem
 from .refutation import Refutation, refute
 from .search import PAPER_RADII, Search, paper_protocol, search_face, with_new_step
 

@@ -15,8 +15,9 @@ from certify.certificate import Verdict
 from certify.contraction.modal import Prediction
 
 from ..state import State
-from .methods import Attempt, Problem
+from .methods import Attempt
 from .prediction import Entry, count_through, distance, enter, prediction, replay
+from .problem import Problem
 from .search import Search, ball_for
 
 

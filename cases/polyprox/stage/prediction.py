@@ -25,7 +25,8 @@ from certify.graph import evaluate, output
 
 from ..certificates import inputs_of
 from .hessian import Entries, hessian
-from .methods import Attempt, Problem, variation
+from .methods import Attempt
+from .problem import Problem, variation
 
 HALVINGS = 24
 

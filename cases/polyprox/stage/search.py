@@ -11,7 +11,8 @@ import numpy as np
 from certify.arithmetic import Format
 
 from ..state import State
-from .methods import METHODS, Attempt, Problem, face_test
+from .methods import METHODS, Attempt, face_test
+from .problem import Problem
 
 #: The radii of the paper's protocol, in the order in which they are tried.
 PAPER_RADII = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001, 0.00003, 0.00001, 0.000003, 0.000001)

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from certify.cases.polyprox import State, corpus, sachs, solve, stage_states
 from certify.cases.polyprox.stage.hessian import hessian
-from certify.cases.polyprox.stage.methods import Attempt, Problem, interval_test, local_test
+from certify.cases.polyprox.stage.methods import Attempt, interval_test, local_test
 from certify.cases.polyprox.stage.polish import polish
+from certify.cases.polyprox.stage.problem import Problem
 from certify.cases.polyprox.stage.refutation import refute
 from certify.cases.polyprox.stage.search import search_face, with_new_step
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from certify.cases.polyprox import corpus
-from certify.cases.polyprox.stage.methods import Attempt, Problem, face_test
+from certify.cases.polyprox.stage.methods import Attempt, face_test
 from certify.cases.polyprox.stage.polish import polish
 from certify.cases.polyprox.stage.prediction import Entry, enter, prediction
+from certify.cases.polyprox.stage.problem import Problem
 from certify.cases.polyprox.stage.search import search_face, with_new_step
 
 from certify.arithmetic import BINARY64

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from certify.cases.polyprox import State, update_exact
 from certify.cases.polyprox.stage import search
-from certify.cases.polyprox.stage.methods import METHODS, Attempt, Problem, face_test
+from certify.cases.polyprox.stage.methods import METHODS, Attempt, face_test
 from certify.cases.polyprox.stage.polish import polish
 from certify.cases.polyprox.stage.prediction import enter, prediction
+from certify.cases.polyprox.stage.problem import Problem
 from certify.cases.polyprox.stage.refutation import refute
 from certify.cases.polyprox.stage.search import paper_protocol, search_face, with_new_step
 

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from certify.cases.polyprox import State, corpus, update_exact
 from certify.cases.polyprox.certificates import inputs_of
-from certify.cases.polyprox.stage.methods import Attempt, Problem
+from certify.cases.polyprox.stage.methods import Attempt
 from certify.cases.polyprox.stage.polish import polish
 from certify.cases.polyprox.stage.prediction import enter
+from certify.cases.polyprox.stage.problem import Problem
 from certify.cases.polyprox.stage.search import search_face
 
 from certify.arithmetic import BINARY32, BINARY64, Format, Ieee

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from certify.cases.polyprox import corpus, decode, encode, forward, registers, serial, weights
 from certify.cases.polyprox.layers import SCALAR_SCRATCH, WIDE_SCRATCH
-from certify.cases.polyprox.stage.methods import Attempt, Problem
+from certify.cases.polyprox.stage.methods import Attempt
 from certify.cases.polyprox.stage.polish import polish
 from certify.cases.polyprox.stage.prediction import distance, enter, prediction
+from certify.cases.polyprox.stage.problem import Problem
 from certify.cases.polyprox.stage.search import Search, search_face, with_new_step
 
 from certify.arithmetic import BINARY64

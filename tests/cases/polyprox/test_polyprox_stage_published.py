@@ -9,7 +9,8 @@ import pytest
 from certify.cases.polyprox import State
 from certify.cases.polyprox.stage.constants import published, zero_diagonal
 from certify.cases.polyprox.stage.hessian import hessian
-from certify.cases.polyprox.stage.methods import Problem, face_test, global_test, interval_test, local_test
+from certify.cases.polyprox.stage.methods import face_test, global_test, interval_test, local_test
+from certify.cases.polyprox.stage.problem import Problem
 from certify.cases.polyprox.stage.refutation import refute
 
 from certify.arithmetic import BINARY64

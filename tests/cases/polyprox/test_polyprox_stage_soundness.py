@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 from certify.cases.polyprox import State, update_exact
-from certify.cases.polyprox.stage.methods import METHODS, SHARP, Attempt, Problem, face_test, global_test, local_test
+from certify.cases.polyprox.stage.methods import METHODS, SHARP, Attempt, face_test, global_test, local_test
 from certify.cases.polyprox.stage.polish import polish
+from certify.cases.polyprox.stage.problem import Problem
 from certify.cases.polyprox.stage.refutation import Refutation, refute
 
 from certify.arithmetic import BINARY64
