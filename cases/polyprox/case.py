@@ -20,6 +20,8 @@ from .state import State, saved_from, states_from
 DEFAULT_FORMATS = ("float16", "float32", "float64")
 #: About 40 claims a state, and a report holds 10,000.
 MOST_STATES = 200
+#: Exact updates have about 200 N bits an entry.
+MOST_FOR_STAGES = 512
 
 
 class PolyProx:
@@ -100,7 +102,16 @@ class PolyProx:
         """The fixed stage of one state: alpha, rho and gamma held."""
         from .stage.convergence import converge
 
+        _require_stage(states_from(saved)[state])
         return converge(states_from(saved)[state], format, options, further, progress)
+
+
+def _require_stage(state: State) -> None:
+    if state.p_max > MOST_FOR_STAGES:
+        raise InputRejected(
+            f"p_max = {state.p_max} takes too long for the exact updates of a stage",
+            f"leave --methods away, or save a p_max of at most {MOST_FOR_STAGES}",
+        )
 
 
 def _subject(saved: Saved, states: Sequence[State]) -> dict[str, Any]:

@@ -62,30 +62,34 @@ class MidRad:
         return MidRad(-self.mid, self.rad)
 
     def __add__(self, other: MidRad) -> MidRad:
-        mid = self.mid + other.mid
-        return MidRad(mid, (self.rad + other.rad + _U * np.abs(mid)) * _up(1) + _TINY)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mid = self.mid + other.mid
+            return MidRad(mid, (self.rad + other.rad + _U * np.abs(mid)) * _up(1) + _TINY)
 
     def __sub__(self, other: MidRad) -> MidRad:
         return self + (-other)
 
     def __mul__(self, other: MidRad) -> MidRad:
-        mid = self.mid * other.mid
-        spread = np.abs(self.mid) * other.rad + self.rad * (np.abs(other.mid) + other.rad)
-        return MidRad(mid, (spread + _U * np.abs(mid)) * _up(1) + 8 * _TINY)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mid = self.mid * other.mid
+            spread = np.abs(self.mid) * other.rad + self.rad * (np.abs(other.mid) + other.rad)
+            return MidRad(mid, (spread + _U * np.abs(mid)) * _up(1) + 8 * _TINY)
 
     def __matmul__(self, other: MidRad) -> MidRad:
-        k = self.mid.shape[-1]
-        mid = self.mid @ other.mid
-        gamma = k * _U / (1 - k * _U) * _up(1)
-        a, b = np.abs(self.mid), np.abs(other.mid)
-        # gamma multiplies last: gamma b alone could underflow, and a be huge
-        spread = a @ other.rad + self.rad @ (b + other.rad) + gamma * (a @ b)
-        return MidRad(mid, spread * _up(k) + 8 * (k + 1) * _TINY)
+        with np.errstate(over="ignore", invalid="ignore"):
+            k = self.mid.shape[-1]
+            mid = self.mid @ other.mid
+            gamma = k * _U / (1 - k * _U) * _up(1)
+            a, b = np.abs(self.mid), np.abs(other.mid)
+            # gamma multiplies last: gamma b alone could underflow, and a be huge
+            spread = a @ other.rad + self.rad @ (b + other.rad) + gamma * (a @ b)
+            return MidRad(mid, spread * _up(k) + 8 * (k + 1) * _TINY)
 
     def scaled(self, exponent: int) -> MidRad:
         """A 2**exponent."""
-        mid = np.ldexp(self.mid, exponent)
-        return MidRad(mid, np.ldexp(self.rad, exponent) + (2 * _TINY if exponent < 0 else 0.0))
+        with np.errstate(over="ignore"):
+            mid = np.ldexp(self.mid, exponent)
+            return MidRad(mid, np.ldexp(self.rad, exponent) + (2 * _TINY if exponent < 0 else 0.0))
 
     def total(self) -> MidRad:
         """The sum of all entries, shape ()."""

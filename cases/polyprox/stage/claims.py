@@ -12,6 +12,7 @@ from certify.cases.case import Options, Progress
 
 from certify.arithmetic import BINARY64, Format
 from certify.certificate import Claim, Verdict, decimal_up, to_hex
+from certify.errors import InputRejected
 
 from ..state import State
 from .convergence import approach
@@ -63,7 +64,14 @@ class StageCertifier:
     def polished(self) -> Polished:
         """The centre."""
         self.progress(0, 1, f"{self.where}: polishing")
-        return polish(self.state)
+        try:
+            with np.errstate(all="ignore"):
+                return polish(self.state)
+        except (InputRejected, OverflowError, np.linalg.LinAlgError):
+            # The search for a centre is no proof: where its binary64 numbers overflow, the state itself is tried, and
+            # the tests say what is not finite.
+            W = self.state.W
+            return Polished(U=W, face=W != 0, distance=0.0, residual=np.inf, iterations=0, method="saved")
 
     @cached_property
     def problem(self) -> Problem:

@@ -134,7 +134,9 @@ def _spectrum(problem: Problem, attempt: Attempt | None) -> Spectrum | None:
     face = np.nonzero((problem.state.M != 0) & ~inactive)
     if len(face[0]) == 0:
         return None
-    at, _, _ = problem.curvature_at_center(face)
+    at = problem.at_center(face)
+    if not np.isfinite(at.K.mid).all():
+        return None
     values = gamma * np.linalg.eigvalsh(at.K.mid)
     if attempt is None:
         return Spectrum(np.asarray(values, dtype=np.float64), None, None)

@@ -79,11 +79,11 @@ def local_test(problem: Problem, radius: float, constants: Callable[[Fraction, i
     """
     if not len(problem.allowed[0]):
         return _constant("local", problem, radius)
+    K = problem.at_center(problem.allowed).K
+    if not _finite(K):
+        return _all_entries("local", problem, -np.inf, np.inf, radius)
     k = constants(problem.norm + Fraction(radius), problem.state.N)
     delta = Fraction(radius) * (problem.multiplier * k.T_H + 3 * Fraction(problem.state.rho) * k.c_H * k.L_H)
-    K = problem.at_center(problem.allowed).K
-    if not (np.isfinite(K.mid).all() and np.isfinite(K.rad).all()):
-        return _all_entries("local", problem, -np.inf, np.inf, radius)
     if len(K.mid) > LARGE and np.linalg.eigvalsh(K.mid)[0] < delta:
         low, high = gershgorin(K.mid, K.rad)  # mu > 0 is out of reach: row sums say so at a fraction of the cost
     else:
@@ -98,11 +98,17 @@ def interval_test(problem: Problem, radius: float) -> Attempt:
     if not len(problem.allowed[0]):
         return _constant("interval", problem, radius)
     K = hessian(problem.state, problem.center, radius, problem.allowed).K
-    if len(K.mid) > LARGE and _hopeless(K):
+    if not _finite(K):
+        mu, L = -np.inf, np.inf
+    elif len(K.mid) > LARGE and _hopeless(K):
         mu, L = gershgorin(K.mid, K.rad)
     else:
         mu, L = interval_bounds(K.mid, K.rad)
     return _all_entries("interval", problem, mu, L, radius)
+
+
+def _finite(K: MidRad) -> bool:
+    return bool(np.isfinite(K.mid).all() and np.isfinite(K.rad).all())
 
 
 def _hopeless(K: MidRad) -> bool:

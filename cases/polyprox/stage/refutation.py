@@ -63,6 +63,9 @@ def refute(state: State, center: NDArray[np.float64]) -> Refutation:
     active = np.nonzero(center)
     if len(active[0]) == 0:
         return _nothing(0.0, "no entry is active, so P is locally constant")
+    at = hessian(state, center, 0.0, active)
+    if not all(np.isfinite(x).all() for x in (at.K.mid, at.K.rad, at.gradient.mid, at.gradient.rad)):
+        return _nothing(0.0, "the Hessian at the centre is not finite in binary64")
     # the cube must hold the fixed point; Newton steps say how far it is
     last = _nothing(0.0, "")
     for radius in _radii(state, center, active):
