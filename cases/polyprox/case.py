@@ -35,9 +35,12 @@ class PolyProx:
         states = states_from(saved)
         if options.update_tol is not None and not (np.isfinite(options.update_tol) and options.update_tol > 0):
             raise InputRejected(f"the tolerance {options.update_tol} is no error bound", "give a positive number")
-        formats = sorted(
-            (format_named(name) for name in set(options.formats or DEFAULT_FORMATS)), key=lambda f: f.precision
-        )
+        if options.methods:
+            _require_stage(states[0])
+        # a default format that cannot hold the scaling by 1 / N is left out; one that is named is refused
+        fitting = [name for name in DEFAULT_FORMATS if format_named(name).emax >= states[0].s]
+        named = {format_named(name) for name in options.formats or fitting}
+        formats = sorted(named, key=lambda format: (format.precision, format.name))
         if len(states) > MOST_STATES:
             raise InputRejected(
                 f"the file holds {len(states)} states, more than one report can", f"save at most {MOST_STATES} of them"
