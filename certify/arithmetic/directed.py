@@ -10,6 +10,9 @@ import numpy as np
 from certify.arithmetic.formats import Floats
 
 _SIGNIFICAND_BITS = 53
+#: What a published bound gives away, relatively, so that an evaluation in other arithmetic can prove it again.
+_SLACK = Fraction(1, 1 << 20)
+_PUBLISHED_BITS = 24
 _LEAST_EXPONENT = -1074  # of the smallest subnormal
 
 
@@ -26,6 +29,35 @@ def round_up(value: Fraction | int) -> float:
 def round_down(value: Fraction | int) -> float:
     """Return the largest binary64 number <= `value`; minus infinity below the least finite one."""
     return -round_up(-Fraction(value)) + 0.0
+
+
+def relaxed_up(x: float) -> float:
+    """The smallest number of 24 significant bits that is >= x (1 + 2**-20), for x >= 0: a bound to publish.
+
+    An independent evaluation of the same theorem rounds differently, in the last bits of binary64; the slack covers that.
+    0 and infinity stay as they are.
+    """
+    if x == 0 or math.isinf(x):
+        return x
+    value = Fraction(x) * (1 + _SLACK)
+    quantum = max(_quantum(value) + _SIGNIFICAND_BITS - _PUBLISHED_BITS, _LEAST_EXPONENT)
+    over, under = _scaled(value, quantum)
+    try:
+        return math.ldexp(-(-over // under), quantum)
+    except OverflowError:
+        return math.inf
+
+
+def relaxed_down(x: float) -> float:
+    """A lower bound to publish: a number of 24 significant bits that is <= x - 2**-20 |x|. 0 and infinities stay."""
+    if x < 0:
+        return -relaxed_up(-x)
+    if x == 0 or math.isinf(x):
+        return x
+    value = Fraction(x) * (1 - _SLACK)
+    quantum = max(_quantum(value) + _SIGNIFICAND_BITS - _PUBLISHED_BITS, _LEAST_EXPONENT)
+    over, under = _scaled(value, quantum)
+    return math.ldexp(over // under, quantum)
 
 
 def norm_up(entries: Floats) -> float:

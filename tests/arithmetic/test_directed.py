@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certify.arithmetic.directed import norm_up, round_down, round_up, sqrt_up
+from certify.arithmetic.directed import norm_up, relaxed_down, relaxed_up, round_down, round_up, sqrt_up
 
 EVERY = settings(max_examples=300, derandomize=True, deadline=None, database=None)
 LARGEST = Fraction(1.7976931348623157e308)
@@ -107,3 +107,24 @@ def test_norms_are_upper_bounds_within_a_step(entries):
     assert Fraction(norm) ** 2 >= square
     lower = _predecessor(_predecessor(norm))
     assert lower < 0 or Fraction(lower) ** 2 < square or square == 0
+
+
+@EVERY
+@given(x=_floats)
+def test_published_bounds_leave_the_slack_and_little_more(x):
+    """relaxed_up is at least 2**-20 above and at most 2**-19 more than that, in 24 significant bits; down is its mirror."""
+    up = relaxed_up(abs(x))
+    assert (up == 0) == (x == 0)
+    if math.isfinite(up):
+        least = Fraction(abs(x)) * (1 + Fraction(1, 1 << 20))
+        assert least <= Fraction(up) <= least * (1 + Fraction(1, 1 << 22)) + Fraction(5e-324)
+        assert Fraction(up).numerator.bit_length() <= 24 or math.log2(up) > 24
+    down = relaxed_down(abs(x))
+    assert 0 <= down <= Fraction(abs(x)) * (1 - Fraction(1, 1 << 20))
+    assert relaxed_down(-abs(x)) == -up
+
+
+@pytest.mark.parametrize("value", [0.0, np.inf])
+def test_zero_and_infinity_are_published_as_they_are(value):
+    """There is nothing to relax."""
+    assert relaxed_up(value) == relaxed_down(value) == value

@@ -1,0 +1,1 @@
+"""Reports on a user's own traced kernel."""

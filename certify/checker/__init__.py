@@ -1,0 +1,1 @@
+"""Re-proves every claim of a report from the state file alone: standard library and python-flint, nothing else."""

@@ -1,0 +1,1 @@
+"""Certified bounds in other people's test suites."""
