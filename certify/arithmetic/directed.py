@@ -40,7 +40,7 @@ def relaxed_up(x: float) -> float:
     if x == 0 or math.isinf(x):
         return x
     value = Fraction(x) * (1 + _SLACK)
-    quantum = max(_quantum(value) + _SIGNIFICAND_BITS - _PUBLISHED_BITS, _LEAST_EXPONENT)
+    quantum = _quantum(value, _PUBLISHED_BITS)
     over, under = _scaled(value, quantum)
     try:
         return math.ldexp(-(-over // under), quantum)
@@ -55,7 +55,7 @@ def relaxed_down(x: float) -> float:
     if x == 0 or math.isinf(x):
         return x
     value = Fraction(x) * (1 - _SLACK)
-    quantum = max(_quantum(value) + _SIGNIFICAND_BITS - _PUBLISHED_BITS, _LEAST_EXPONENT)
+    quantum = _quantum(value, _PUBLISHED_BITS)
     over, under = _scaled(value, quantum)
     return math.ldexp(over // under, quantum)
 
@@ -79,14 +79,14 @@ def sqrt_up(x: Fraction) -> float:
     return round_up(Fraction(root, 1 << (shift // 2)))
 
 
-def _quantum(value: Fraction) -> int:
-    """Return the exponent of the unit in the last place of binary64 numbers just below a positive `value`."""
+def _quantum(value: Fraction, bits: int = _SIGNIFICAND_BITS) -> int:
+    """Return the exponent of the unit in the last place of `bits` significant ones, just below a positive `value`."""
     over, under = value.numerator, value.denominator
     exponent = over.bit_length() - under.bit_length()
     # 2**(exponent - 1) < value < 2**(exponent + 1), so one comparison gives floor(log2(value)).
     if (over < under << exponent) if exponent >= 0 else (over << -exponent < under):
         exponent -= 1
-    return max(exponent - (_SIGNIFICAND_BITS - 1), _LEAST_EXPONENT)
+    return max(exponent - (bits - 1), _LEAST_EXPONENT)
 
 
 def _away(value: Fraction) -> float:
