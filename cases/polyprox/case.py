@@ -50,7 +50,7 @@ class PolyProx:
         total = len(states) * steps
         for k, state in enumerate(states):
             where, suffix = (f"state {k}", f"/state={k}") if len(states) > 1 else ("the state", "")
-            certifier = Certifier(state, options, where, suffix)
+            certifier = Certifier(state, options, k, where, suffix)
             progress(k * steps, total, f"{where}: exact update")
             claims += certifier.exactness()
             for j, format in enumerate(formats):
@@ -59,7 +59,8 @@ class PolyProx:
             if options.methods:
                 from .stage.claims import StageCertifier
 
-                claims += StageCertifier(state, options, formats, where, suffix, progress).claims()
+                stage = StageCertifier(state, options, formats, index=k, where=where, suffix=suffix, progress=progress)
+                claims += stage.claims()
         if options.update_tol is not None:
             claims.append(_precision(claims, formats, options.update_tol))
         progress(total, total, "done")
@@ -148,16 +149,25 @@ def _counts(claim: Claim) -> bool:
 def _precision(claims: Sequence[Claim], formats: Sequence[Format], tol: float) -> Claim:
     """Which format is enough for the tolerance."""
     enough = _enough(claims, formats, tol)
-    names = ", ".join(format.name for format in formats)
+    names = [format.name for format in formats]
+    listed = ", ".join(names)
     format, ids = ("none", []) if enough is None else (enough[0].name, enough[1])
-    reason = f"no format of {names} has eps_W <= {tol:g} and a certified range; take a finer format or a smaller radius"
+    statement = (
+        f"{format} is enough: at every state and ball of this report one update in {format} is proved to stay in range and "
+        f"to return W within {tol!r} (Frobenius norm) of the exact update; of {listed}, no coarser one is proved to be."
+        if enough
+        else f"Some format of {listed} is enough: at every state and ball of this report one update in it is proved to stay in "
+        f"range and to return W within {tol!r} (Frobenius norm) of the exact update."
+    )
+    reason = (
+        f"no format of {listed} has eps_W <= {tol:g} and a certified range; take a finer format or a smaller radius"
+    )
     return Claim(
-        id=f"precision/update/{tol:g}",
+        id=f"precision/update/{tol!r}",
         kind="precision",
-        statement=f"Of {names}, {format} is the coarsest format in which one update is proved to stay in range and to "
-        f"return W within {tol:g} (Frobenius norm) of the exact update, at every state and ball of this report.",
+        statement=statement,
         semantics="program",
-        parameters={"tol": to_hex(tol), "format": format, "claims": ids},
+        parameters={"tol": to_hex(tol), "format": format, "formats": names, "claims": ids},
         verdict=Verdict.UNDECIDED if enough is None else Verdict.CERTIFIED,
         reason=reason if enough is None else "",
         theorem="docs/theory/rounding.md#running",

@@ -15,7 +15,7 @@ from certify.cases.case import Options
 from numpy.typing import NDArray
 
 from certify.arithmetic import Format
-from certify.arithmetic.directed import norm_up, round_up
+from certify.arithmetic.directed import norm_up, relaxed_up, round_up
 from certify.certificate import Claim, Verdict, decimal_up, to_hex
 from certify.graph import Graph, Variable, trace
 from certify.rounding import Bounds, Range, Region, ball, majorant, point, range_test, relu_branches, running
@@ -56,13 +56,17 @@ class Certifier:
     ----------
     state : the state.
     options : radius, order and number of samples.
+    index : which state of its file it is.
     where : what a statement calls the state.
     suffix : added to claim ids, to tell the states of one file apart.
     """
 
-    def __init__(self, state: State, options: Options, where: str = "the state", suffix: str = "") -> None:
+    def __init__(
+        self, state: State, options: Options, index: int = 0, where: str = "the state", suffix: str = ""
+    ) -> None:
         self.state = state
         self.options = options
+        self.index = index
         self.where = where
         self.suffix = suffix
         self.graph = graph_of(state, options.order)
@@ -81,7 +85,7 @@ class Certifier:
                 statement=f"In exact arithmetic the block returns the W of the matrix-power update at {self.where}: "
                 "the difference is 0.",
                 semantics="real",
-                parameters={"region": {"kind": "point"}},
+                parameters={"state": self.index, "region": {"kind": "point"}},
                 verdict=Verdict.CERTIFIED if same else Verdict.REFUTED,
                 reason="" if same else "the exact values differ",
                 theorem="docs/theory/polyprox.md#exactness",
@@ -125,7 +129,8 @@ class Certifier:
         observed: dict[str, Any],
         display: dict[str, str],
     ) -> Claim:
-        eps = {"eps_W": bounds.norm_of("W"), "eps_alpha": bounds.norm_of("alpha")} if tested.node is None else {}
+        names = {"eps_W": "W", "eps_alpha": "alpha"} if tested.node is None else {}
+        eps = {name: relaxed_up(bounds.norm_of(output)) for name, output in names.items()}
         proved = bool(eps) and all(np.isfinite(value) for value in eps.values())
         rules = "" if method == "running" else " By the paper's majorant rules."
         shown = {name: decimal_up(value) for name, value in eps.items()} if proved else {}
@@ -150,7 +155,8 @@ class Certifier:
         verdict, reason, witness = Verdict.CERTIFIED, "", None
         if tested.witness is not None:
             verdict, reason = Verdict.REFUTED, f"{tested.place} overflows"
-            witness = {"node": tested.place, "W": [to_hex(float(x)) for x in np.ravel(tested.witness["W"])]}
+            at = self._place(tested.node)
+            witness = {**at, "W": [to_hex(float(x)) for x in np.ravel(tested.witness["W"])]}
         elif not proved:
             verdict, reason = Verdict.UNDECIDED, f"{tested.place} may overflow: its enclosure passes {format.largest:g}"
         return Claim(
@@ -174,13 +180,22 @@ class Certifier:
         return f"{kind}/{format.name}/{self.options.order}/{where['kind']}"
 
     def _parameters(self, format: Format, where: dict[str, str]) -> dict[str, Any]:
-        return {"format": format.name, "order": self.options.order, "region": where}
+        return {"state": self.index, "format": format.name, "order": self.options.order, "region": where}
+
+    def _place(self, node: int | None) -> dict[str, str]:
+        """Layer and register of a node; no layer for an input, whose name is the register."""
+        assert node is not None
+        place = self.graph.place_of(node)
+        if place is not None:
+            return {"layer": place.layer, "register": place.register}
+        name = next(block.name for block in self.graph.inputs if block.start <= node < block.stop)
+        return {"layer": "", "register": name}
 
     def _everywhere(self, where: dict[str, str]) -> str:
         if where["kind"] == "point":
             return f"At {self.where}"
         radius = float.fromhex(where["radius"])
-        return f"For every W with the mask M within Frobenius distance {radius:g} of that of {self.where}"
+        return f"For every W with the mask M within Frobenius distance {radius!r} of that of {self.where}"
 
     def _assumptions(self, format: Format) -> list[str]:
         return [
