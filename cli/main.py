@@ -22,6 +22,10 @@ from certify.version import __version__
 COMMANDS = ("demo", "run", "updates", "solve", "show", "schema", "env")
 """In the order of the help page; `certify.cli.NAME` holds each as `command`."""
 
+#: A linear algebra library that splits its work over threads adds in another order, and a report would depend on the
+#: number of cores. Set before NumPy is imported.
+THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
 USAGE, INTERNAL, INTERRUPTED, BROKEN_PIPE = 2, 70, 130, 141
 
 
@@ -40,6 +44,7 @@ class Certify(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Run a command line and exit. Never returns, and never lets an exception out."""
+        os.environ.update(dict.fromkeys(THREADS, "1"))
         run = super().main
         sys.exit(_exit_code(lambda: run(*args, **{**kwargs, "prog_name": "certify", "standalone_mode": False})))
 

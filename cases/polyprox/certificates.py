@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 from certify.cases.case import Options
+from certify.cases.claims import Subject, Wording, analyse, ball_region, hex_values, point_region, program_claims
 from numpy.typing import NDArray
 
 from certify.arithmetic import Format
-from certify.arithmetic.directed import norm_up, relaxed_up, round_up
-from certify.certificate import Claim, Verdict, decimal_up, to_hex
+from certify.arithmetic.directed import norm_up, round_up
+from certify.certificate import Claim, Verdict, to_hex
 from certify.graph import Graph, Variable, trace
-from certify.rounding import Bounds, Range, Region, ball, majorant, point, range_test, relu_branches, running
+from certify.rounding import Bounds, Region, ball, point, relu_branches
 from certify.rounding.posterior import computed, error, exact
 
 from .block import block
@@ -66,11 +67,10 @@ class Certifier:
     ) -> None:
         self.state = state
         self.options = options
-        self.index = index
         self.where = where
-        self.suffix = suffix
         self.graph = graph_of(state, options.order)
         self.inputs = inputs_of(state)
+        self.subject = Subject(self.graph, self.inputs, _wording(where), {"state": index}, suffix)
 
     def exactness(self) -> list[Claim]:
         """In exact arithmetic the block is the update, compared as rationals; nothing for large blocks."""
@@ -80,12 +80,12 @@ class Certifier:
         same = not np.any(difference != 0)
         return [
             Claim(
-                id="exactness/point" + self.suffix,
+                id="exactness/point" + self.subject.suffix,
                 kind="exactness",
                 statement=f"In exact arithmetic the block returns the W of the matrix-power update at {self.where}: "
                 "the difference is 0.",
                 semantics="real",
-                parameters={"state": self.index, "region": {"kind": "point"}},
+                parameters={**self.subject.parameters, "region": point_region()},
                 verdict=Verdict.CERTIFIED if same else Verdict.REFUTED,
                 reason="" if same else "the exact values differ",
                 theorem="docs/theory/polyprox.md#exactness",
@@ -94,116 +94,24 @@ class Certifier:
 
     def rounding_and_range(self, format: Format) -> list[Claim]:
         """Three claims at the state, and three on the ball if the radius is positive."""
-        claims = self._claims(format, {"kind": "point"}, point(self.inputs))
+        claims = self._claims(format, point_region(), point(self.inputs))
         radius = self.options.radius
         if radius != 0:  # `ball` refuses what is no radius
             region = ball(self.inputs, "W", radius)
-            where = {"kind": "ball", "radius": to_hex(radius)}
-            claims += self._claims(format, where, region)
+            claims += self._claims(format, ball_region(radius), region)
         return claims
 
     def _claims(self, format: Format, where: dict[str, str], region: Region) -> list[Claim]:
-        bounds = running(self.graph, format, region)
-        tested = range_test(bounds, region)
-        coarse = majorant(self.graph, format, region)
+        analysis = analyse(self.subject, format, where, region)
         observed = self._observed(format, where["kind"])
         display: dict[str, str] = {}
-        if tested.node is None:
-            branches = relu_branches(bounds)
+        if analysis.in_range:
+            branches = relu_branches(analysis.running)
             observed |= {f"relu_{side}": getattr(branches, side) for side in ("active", "inactive", "undecided")}
             if where["kind"] == "point" and self._at_state is not None:
-                display = _digits(bounds, self._at_state.next_W)
-        return [
-            self._rounding(format, where, tested, bounds, "running", observed, display),
-            self._rounding(format, where, tested, coarse, "majorant", {}, {}),
-            self._range(format, where, tested),
-        ]
-
-    def _rounding(
-        self,
-        format: Format,
-        where: dict[str, str],
-        tested: Range,
-        bounds: Bounds,
-        method: str,
-        observed: dict[str, Any],
-        display: dict[str, str],
-    ) -> Claim:
-        names = {"eps_W": "W", "eps_alpha": "alpha"} if tested.node is None else {}
-        eps = {name: relaxed_up(bounds.norm_of(output)) for name, output in names.items()}
-        proved = bool(eps) and all(np.isfinite(value) for value in eps.values())
-        rules = "" if method == "running" else " By the paper's majorant rules."
-        shown = {name: decimal_up(value) for name, value in eps.items()} if proved else {}
-        return Claim(
-            id=self._id("rounding", format, where) + ("" if method == "running" else f"/{method}") + self.suffix,
-            kind="rounding",
-            statement=f"{self._everywhere(where)}, one update in {format.name}, inputs converted first, returns W "
-            f"within eps_W (Frobenius norm) and alpha within eps_alpha of the exact update of those inputs.{rules}",
-            semantics="program",
-            parameters={**self._parameters(format, where), "method": method},
-            verdict=Verdict.CERTIFIED if proved else Verdict.UNDECIDED,
-            reason="" if proved else f"an overflow is not excluded: {tested.place or 'the bound is infinite'}",
-            bounds={name: to_hex(value) for name, value in eps.items()} if proved else {},
-            observed=observed,
-            assumptions=self._assumptions(format),
-            theorem=f"docs/theory/rounding.md#{method}",
-            display=shown | display,
-        )
-
-    def _range(self, format: Format, where: dict[str, str], tested: Range) -> Claim:
-        proved = tested.node is None
-        verdict, reason, witness = Verdict.CERTIFIED, "", None
-        if tested.witness is not None:
-            verdict, reason = Verdict.REFUTED, f"{tested.place} overflows"
-            at = self._place(tested.node)
-            witness = {**at, "W": [to_hex(float(x)) for x in np.ravel(tested.witness["W"])]}
-        elif not proved:
-            verdict, reason = Verdict.UNDECIDED, f"{tested.place} may overflow: its enclosure passes {format.largest:g}"
-        return Claim(
-            id=self._id("range", format, where) + self.suffix,
-            kind="range",
-            statement=f"{self._everywhere(where)}, no operation of one update in {format.name} overflows, partial sums "
-            "and the second pass included.",
-            semantics="program",
-            parameters={**self._parameters(format, where), "limit": to_hex(format.largest)},
-            verdict=verdict,
-            reason=reason,
-            bounds={"max_magnitude": to_hex(tested.max_magnitude)} if proved else {},
-            observed={} if proved else {"first_risk": tested.place},
-            assumptions=self._assumptions(format),
-            theorem="docs/theory/rounding.md#range",
-            witness=witness,
-            display={"max_magnitude": decimal_up(tested.max_magnitude)} if proved else {},
-        )
-
-    def _id(self, kind: str, format: Format, where: dict[str, str]) -> str:
-        return f"{kind}/{format.name}/{self.options.order}/{where['kind']}"
-
-    def _parameters(self, format: Format, where: dict[str, str]) -> dict[str, Any]:
-        return {"state": self.index, "format": format.name, "order": self.options.order, "region": where}
-
-    def _place(self, node: int | None) -> dict[str, str]:
-        """Layer and register of a node; no layer for an input, whose name is the register."""
-        assert node is not None
-        place = self.graph.place_of(node)
-        if place is not None:
-            return {"layer": place.layer, "register": place.register}
-        name = next(block.name for block in self.graph.inputs if block.start <= node < block.stop)
-        return {"layer": "", "register": name}
-
-    def _everywhere(self, where: dict[str, str]) -> str:
-        if where["kind"] == "point":
-            return f"At {self.where}"
-        radius = float.fromhex(where["radius"])
-        return f"For every W with the mask M within Frobenius distance {radius!r} of that of {self.where}"
-
-    def _assumptions(self, format: Format) -> list[str]:
-        return [
-            f"{format.name}: precision {format.precision}, exponents {format.emin} to {format.emax}, with subnormals",
-            "every operation rounds to nearest, ties to even",
-            f"sums are evaluated in the order {self.options.order}, without fused multiply-add",
-            "the stored binary64 inputs are converted to the format by one rounding to nearest",
-        ]
+                display = _digits(analysis.running, self._at_state.next_W)
+        values = {"W": hex_values(self.state.W)}
+        return program_claims(self.subject, analysis, values=values, observed=observed, display=display)
 
     def _observed(self, format: Format, kind: str) -> dict[str, Any]:
         """The error itself at the state, or the largest over sampled states of the ball; nothing if floats overflow."""
@@ -242,6 +150,17 @@ class Certifier:
     def _exact(self, W: NDArray[np.float64]) -> _Exact:
         update = update_exact(self.state, W=W)
         return _Exact(W, np.array(update.W, dtype=object), update.alpha)
+
+
+def _wording(where: str) -> Wording:
+    """The sentences of the rounding and range claims."""
+    return Wording(
+        point=f"At {where}",
+        ball=f"For every W with the mask M within Frobenius distance {{radius}} of that of {where}",
+        rounding="one update in {format}, inputs converted first, returns W within eps_W (Frobenius norm) and alpha within "
+        "eps_alpha of the exact update of those inputs.",
+        range="no operation of one update in {format} overflows, partial sums and the second pass included.",
+    )
 
 
 def _digits(bounds: Bounds, exact_W: NDArray[Any]) -> dict[str, str]:

@@ -1,0 +1,281 @@
+"""Rounding and range claims about a graph: what every case proves in the same way, and says in words of its own.
+
+The theorems are in `certify.rounding`. A case gives its graph, the inputs at a state and the wording; the claims are made
+here. Published bounds are relaxed (`certify.arithmetic.directed`), so that an evaluation in other arithmetic proves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from certify.arithmetic import Format, Ieee
+from certify.arithmetic.directed import relaxed_up
+from certify.certificate import Claim, Verdict, decimal_up, to_hex
+from certify.graph import Graph, evaluate
+from certify.rounding import Bounds, Range, Region, majorant, range_test, running
+
+MAJORANT_RULES = " By the paper's majorant rules."
+
+
+@dataclass(frozen=True)
+class Wording:
+    """How a case words its claims; `{format}` and `{radius}` stand for the format's name and the radius.
+
+    Attributes
+    ----------
+    point, ball : where a claim holds, the start of the sentence.
+    rounding, range : the rest of it, with its full stop.
+    """
+
+    point: str
+    ball: str
+    rounding: str
+    range: str
+
+    def everywhere(self, where: Mapping[str, str]) -> str:
+        """Where a claim with these region parameters holds."""
+        if where["kind"] == "point":
+            return self.point
+        return self.ball.replace("{radius}", repr(float.fromhex(where["radius"])))
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What all claims about one state share.
+
+    Attributes
+    ----------
+    graph : the kernel, with its order.
+    inputs : its variables at the state, by name; the centre of a ball is one of them.
+    wording : how the claims are worded.
+    parameters : what stands before format and order in the parameters of every claim.
+    suffix : what ends every id.
+    further : assumptions beside those about the arithmetic.
+    """
+
+    graph: Graph
+    inputs: Mapping[str, npt.ArrayLike]
+    wording: Wording
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    suffix: str = ""
+    further: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Everything evaluated for one format and region; `where` are the region's parameters."""
+
+    format: Format
+    where: Mapping[str, str]
+    running: Bounds
+    majorant: Bounds
+    tested: Range
+
+    @property
+    def in_range(self) -> bool:
+        """Whether no operation can overflow, on which every error bound rests."""
+        return self.tested.node is None
+
+
+def point_region() -> dict[str, str]:
+    """The region parameters of a claim at one state."""
+    return {"kind": "point"}
+
+
+def ball_region(radius: float, center: str | None = None) -> dict[str, str]:
+    """The region parameters of a claim on a Frobenius ball; `center` names the input that moves, if a case has several."""
+    named = {} if center is None else {"center": center}
+    return {"kind": "ball", **named, "radius": to_hex(radius)}
+
+
+def analyse(subject: Subject, format: Format, where: Mapping[str, str], region: Region) -> Analysis:
+    """Evaluate the bounds of `subject.graph` in `format` over `region`, which `where` describes.
+
+    Raises
+    ------
+    InputRejected : the format cannot hold a power of two that the kernel scales by, or an input is missing.
+    """
+    bounds = running(subject.graph, format, region)
+    coarse = majorant(subject.graph, format, region)
+    return Analysis(format, where, bounds, coarse, range_test(bounds, region))
+
+
+def program_claims(
+    subject: Subject,
+    analysis: Analysis,
+    *,
+    values: Mapping[str, Any],
+    observed: Mapping[str, Any] | None = None,
+    display: Mapping[str, str] | None = None,
+) -> list[Claim]:
+    """The three claims of a format and region: rounding by running and by majorant bounds, and range.
+
+    Parameters
+    ----------
+    subject, analysis : what they are about.
+    values : what a witness of an overflow says beside the place: the inputs it starts from.
+    observed, display : what the running claim carries beside its bounds.
+    """
+    return [
+        rounding_claim(subject, analysis, "running", observed, display),
+        rounding_claim(subject, analysis, "majorant"),
+        range_claim(subject, analysis, values),
+    ]
+
+
+def rounding_claim(
+    subject: Subject,
+    analysis: Analysis,
+    method: str,
+    observed: Mapping[str, Any] | None = None,
+    display: Mapping[str, str] | None = None,
+) -> Claim:
+    """The claim that every output is within its eps of the exact one; certified only if nothing overflows."""
+    bounds = analysis.running if method == "running" else analysis.majorant
+    eps = published_eps(bounds) if analysis.in_range else {}
+    proved = bool(eps) and all(np.isfinite(value) for value in eps.values())
+    shown = {name: decimal_up(value) for name, value in eps.items()} if proved else {}
+    grown = {"growth": growth(bounds)} if method == "running" else {}
+    return Claim(
+        id=_id(subject, analysis, "rounding", "" if method == "running" else f"/{method}"),
+        kind="rounding",
+        statement=_statement(subject, analysis, subject.wording.rounding)
+        + (MAJORANT_RULES if method == "majorant" else ""),
+        semantics="program",
+        parameters={**_parameters(subject, analysis), "method": method},
+        verdict=Verdict.CERTIFIED if proved else Verdict.UNDECIDED,
+        reason="" if proved else f"an overflow is not excluded: {analysis.tested.place or 'the bound is infinite'}",
+        bounds={name: to_hex(value) for name, value in eps.items()} if proved else {},
+        observed={**(observed or {}), **grown},
+        assumptions=_assumptions(subject, analysis),
+        theorem=f"docs/theory/rounding.md#{method}",
+        display={**shown, **(display or {})} if proved else {},
+    )
+
+
+def range_claim(subject: Subject, analysis: Analysis, values: Mapping[str, Any]) -> Claim:
+    """The claim that no operation overflows: certified by the enclosures, or refuted by running the program.
+
+    It is refuted at the stored inputs alone. They are in the region exactly, which a rounded midpoint need not be.
+    """
+    tested, format = analysis.tested, analysis.format
+    verdict, reason, place, witness = Verdict.CERTIFIED, "", "", None
+    risk = analysis.running.first_overflow()
+    if risk is not None:
+        node = first_overflow(subject.graph, format, subject.inputs)
+        place = subject.graph.describe(risk if node is None else node)
+        verdict, reason = Verdict.UNDECIDED, f"{place} may overflow: its enclosure passes {format.largest:g}"
+        if node is not None:
+            verdict, reason = Verdict.REFUTED, f"{place} overflows"
+            layer, register = layer_and_register(subject.graph, node)
+            witness = {"layer": layer, "register": register, **values}
+    return Claim(
+        id=_id(subject, analysis, "range", ""),
+        kind="range",
+        statement=_statement(subject, analysis, subject.wording.range),
+        semantics="program",
+        parameters={**_parameters(subject, analysis), "limit": to_hex(format.largest)},
+        verdict=verdict,
+        reason=reason,
+        bounds={"max_magnitude": to_hex(tested.max_magnitude)} if analysis.in_range else {},
+        observed={"first_risk": place} if place else {},
+        assumptions=_assumptions(subject, analysis),
+        theorem="docs/theory/rounding.md#range",
+        witness=witness,
+        display={"max_magnitude": decimal_up(tested.max_magnitude)} if analysis.in_range else {},
+    )
+
+
+def published_eps(bounds: Bounds) -> dict[str, float]:
+    """`eps_NAME` for every output: its Euclidean (Frobenius) error bound, relaxed; infinite if there is none."""
+    return {f"eps_{name}": relaxed_up(bounds.norm_of(name)) for name in bounds.graph.outputs}
+
+
+def growth(bounds: Bounds) -> list[list[str]]:
+    """Layer by layer in execution order: layer, register with the largest error bound in it, that bound, largest |value|.
+
+    Decimals, for drawing. Lines that belong to no layer are entries of their own. Ends before the first entry with an
+    operation that is not proved finite.
+    """
+    graph = bounds.graph
+    size = np.maximum(-bounds.low, bounds.high)
+    entries: dict[tuple[str, Any], tuple[str, float, float]] = {}
+    for start, stop, place in _spans(graph):
+        error, magnitude = float(bounds.error[start:stop].max()), float(size[start:stop].max())
+        if not (np.isfinite(error) and np.isfinite(magnitude)):
+            break
+        key = (place.layer, "" if place.layer else place)
+        register, worst, largest = entries.get(key, ("", -1.0, 0.0))
+        if error > worst:
+            register, worst = place.register, error
+        entries[key] = register, worst, max(largest, magnitude)
+    return [
+        [layer, register, decimal_up(worst, 2), decimal_up(largest, 2)]
+        for (layer, _), (register, worst, largest) in entries.items()
+    ]
+
+
+def first_overflow(graph: Graph, format: Format, inputs: Mapping[str, npt.ArrayLike]) -> int | None:
+    """The first node, inputs included, whose float is not finite when the program runs from `inputs`; None if there is none."""
+    ieee = Ieee(format)
+    given = {block.name: ieee.constant(np.asarray(inputs[block.name], dtype=np.float64)) for block in graph.inputs}
+    finite = np.isfinite(evaluate(graph, ieee, given))
+    return None if finite.all() else int(np.argmin(finite))
+
+
+def layer_and_register(graph: Graph, node: int) -> tuple[str, str]:
+    """Where `node` is computed; of an input, an empty layer and its name."""
+    place = graph.place_of(node)
+    if place is not None:
+        return place.layer, place.register
+    return "", next(block.name for block in graph.inputs if block.start <= node < block.stop)
+
+
+def program_assumptions(format: Format, order: str | None) -> list[str]:
+    """What every claim about a program takes for granted about its arithmetic."""
+    return [
+        f"{format.name}: precision {format.precision}, exponents {format.emin} to {format.emax}, with subnormals",
+        "every operation rounds to nearest, ties to even",
+        f"sums are evaluated in the order {order}, without fused multiply-add",
+        "the stored binary64 inputs are converted to the format by one rounding to nearest",
+    ]
+
+
+def hex_values(array: npt.ArrayLike) -> list[str]:
+    """The entries of an array as exact numbers, row by row."""
+    return [to_hex(float(x)) for x in np.ravel(np.asarray(array, dtype=np.float64))]
+
+
+def _spans(graph: Graph) -> Iterator[tuple[int, int, Any]]:
+    """Of every instruction that has lanes: its first node, one past its last, and its place."""
+    starts = graph.start.tolist()
+    for start, stop, place in zip(starts, starts[1:], graph.place.tolist(), strict=False):
+        if stop > start:
+            yield start, stop, graph.places[place]
+
+
+def _id(subject: Subject, analysis: Analysis, kind: str, method: str) -> str:
+    region = analysis.where["kind"]
+    return f"{kind}/{analysis.format.name}/{subject.graph.order}/{region}{method}{subject.suffix}"
+
+
+def _parameters(subject: Subject, analysis: Analysis) -> dict[str, Any]:
+    return {
+        **subject.parameters,
+        "format": analysis.format.name,
+        "order": subject.graph.order,
+        "region": dict(analysis.where),
+    }
+
+
+def _statement(subject: Subject, analysis: Analysis, rest: str) -> str:
+    return f"{subject.wording.everywhere(analysis.where)}, {rest.replace('{format}', analysis.format.name)}"
+
+
+def _assumptions(subject: Subject, analysis: Analysis) -> list[str]:
+    return [*program_assumptions(analysis.format, subject.graph.order), *subject.further]
