@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow lint gate bench clean
 
 # The stamp holds the environment to the pinned requirements; the package itself is installed in place.
 $(VENV)/installed: pyproject.toml requirements.txt
@@ -30,6 +30,13 @@ lint: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/installed .
 	cd build/installed && $(abspath $(BIN))/mypy -p certify --config-file ../../pyproject.toml
 	cd build/installed && $(abspath $(BIN))/lint-imports --no-logo --no-cache ../../pyproject.toml
+
+# The project's own gate. `make gate UPDATE=--update` makes today's report the baseline.
+gate: $(VENV)/installed
+	rm -rf build/gate
+	$(BIN)/certify demo -o build/gate/report.json
+	$(BIN)/certify gate tests/data/demo.baseline.json build/gate/report.json \
+		--fail-on 'eps_*:1%' --fail-on 'max_magnitude:1%' --fail-on 'q:1e-5' --fail-on 'count:5%' $(UPDATE)
 
 bench: $(VENV)/installed
 	$(BIN)/python benchmarks/rounding.py

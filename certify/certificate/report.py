@@ -143,12 +143,22 @@ def read(path: str | os.PathLike[str]) -> Report:
     ------
     InputRejected : the file is missing or unreadable, or as for `decode`.
     """
+    return decode(read_bytes(path), os.fspath(path))
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Read the bytes of a report file, at most one more than `decode` takes.
+
+    Raises
+    ------
+    InputRejected : the file is missing or unreadable.
+    """
     name = os.fspath(path)
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise InputRejected(f"{quoted(name)} is not a regular file", "name a report file")
         with open(path, "rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
+            return stream.read(MAX_BYTES + 1)
     except FileNotFoundError as error:
         raise InputRejected(f"there is no file {quoted(name)}", "check the path") from error
     except OSError as error:
@@ -156,7 +166,6 @@ def read(path: str | os.PathLike[str]) -> Report:
         raise InputRejected(f"cannot read {quoted(name)}: {reason}", "check the path and its permissions") from error
     except ValueError as error:  # a null character in the path
         raise InputRejected(f"{quoted(name)} is not a possible file name", "check the path") from error
-    return decode(data, name)
 
 
 def schema() -> dict[str, Any]:
