@@ -1,0 +1,157 @@
+"""`certify html`: a report as one self-contained page."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+import click
+from certify.cli.options import require_place
+from certify.cli.streams import DASH, read_input, say, write_output
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from certify.certificate import Report
+    from certify.checker import Finding
+    from certify.page import Check
+
+#: What a report from standard input is called on its page.
+NAMELESS = "report.json"
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  certify html report.json
+  certify html report.json --state states.safetensors -o page.html
+  certify run state.npz | certify html - > page.html
+
+Without --state the report is shown as it is, not checked. With it the exit
+code is 3 if a claim was rejected; the page is written before that.""",
+    short_help="Make one self-contained page of a report.",
+)
+@click.argument("report")
+@click.option("-o", "--output", metavar="FILE", help="Where the page goes, - for standard output; else beside REPORT.")
+@click.option("--state", metavar="FILE", help="Prove the claims again from this state, with the independent checker.")
+@click.option("--docs", "docs_url", metavar="URL", help="Where the documents lie that claims cite, to link to them.")
+def command(report: str, output: str | None, state: str | None, docs_url: str | None) -> int:
+    """Make a page of a REPORT file; - is standard input.
+
+    The page loads nothing, so it can be mailed, archived or printed. It is readable on a phone, in light and dark.
+    """
+    from certify.page import Status, require_html
+
+    require_html()
+    place = output or (DASH if report == DASH else f"{os.path.splitext(report)[0]}.html")
+    require_place(place, *(name for name in (report, state) if name is not None and name != DASH))
+    docs = _address(docs_url)
+    data = _report_bytes(report)
+    checks = None if state is None else _checked(data, report, state)
+    page = _page(data, NAMELESS if report == DASH else os.path.basename(report), checks, docs)
+    _put(page, place)
+    rejected = {key: check for key, check in (checks or {}).items() if check.status is Status.REJECTED}
+    for key, check in rejected.items():
+        say(f"certify: rejected: {key}: {check.sentence}")
+    return 3 if rejected else 0
+
+
+def write_page(report: Report, report_path: str, path: str) -> None:
+    """Write the page of a report that was just made and written to `report_path`, - being standard output.
+
+    Raises
+    ------
+    MissingExtra : jinja2 or matplotlib is not installed.
+    InputRejected : the file cannot be written.
+    """
+    from certify.certificate import encode
+
+    name = NAMELESS if report_path == DASH else os.path.basename(report_path)
+    _put(_page(encode(report), name, None, _address(None)), path)
+
+
+def _checked(data: bytes, report: str, state: str) -> dict[str, Check]:
+    """What the independent checker says of each claim. Raises InputRejected if the report or a file is not valid."""
+    from certify.certificate import decode
+    from certify.checker import Beyond, Rejected, check
+    from certify.errors import InputRejected
+    from certify.page import Check, Status
+    from certify.states.tensors import MAX_BYTES
+
+    folder = os.path.dirname(report) if report != DASH else ""
+    try:
+        found = check(data, _bytes(state, MAX_BYTES), lambda name: _bytes(os.path.join(folder, name), MAX_BYTES))
+    except Rejected as error:
+        raise InputRejected(str(error).rstrip("."), "give the state that the report is about") from error
+    except Beyond as error:
+        return {claim.id: Check(Status.NOT_CHECKED, str(error)) for claim in decode(data, report).claims}
+    return {finding.id: _check(finding) for finding in found}
+
+
+def _check(finding: Finding) -> Check:
+    from certify.certificate import decimal_up
+    from certify.page import Check, Status
+
+    if finding.verdict == "rejected":
+        return Check(Status.REJECTED, finding.sentence)
+    if finding.verdict == "undecided":
+        return Check(Status.NOT_CHECKED, finding.sentence)
+    own = ", ".join(f"{name} {decimal_up(value)}" for name, value in finding.proved.items())
+    return Check(Status.PROVED, own and f"with bounds of its own, {own}")
+
+
+def _page(data: bytes, name: str, checks: Mapping[str, Check] | None, docs: str) -> bytes:
+    from certify.cli.overview import bound_text, overview_of
+
+    from certify.certificate import decode
+    from certify.page import render
+
+    report = decode(data, name)
+    return render(report, data, overview_of(report), name=name, shown=bound_text, checks=checks, docs_url=docs)
+
+
+def _put(page: bytes, place: str) -> None:
+    from certify.states import write_atomically
+
+    if place == DASH:
+        write_output(page)
+    else:
+        write_atomically(place, page)
+        say(f"Page: {place}")
+
+
+def _address(url: str | None) -> str:
+    """The base of links, with a final slash; the package's own if none is given. Raises click.BadParameter."""
+    from certify.page.render import DOCS_URL
+
+    if url is None:
+        return DOCS_URL
+    if not url.startswith(("https://", "http://")):
+        raise click.BadParameter(f"{url!r} is no https address", param_hint="--docs")
+    return url.rstrip("/") + "/"
+
+
+def _report_bytes(report: str) -> bytes:
+    from certify.certificate.report import MAX_BYTES
+
+    return read_input(MAX_BYTES) if report == DASH else _bytes(report, MAX_BYTES)
+
+
+def _bytes(name: str, limit: int) -> bytes:
+    """A file's contents, of a larger file only `limit` + 1 bytes. Raises InputRejected."""
+    from certify.errors import InputRejected
+    from certify.states import quoted
+
+    try:
+        if not stat.S_ISREG(os.stat(name).st_mode):
+            raise InputRejected(f"{quoted(name)} is not a regular file", "name a file")
+        with open(name, "rb") as stream:
+            return stream.read(limit + 1)
+    except FileNotFoundError as error:
+        raise InputRejected(f"there is no file {quoted(name)}", "check the path") from error
+    except ValueError as error:  # a null character in the path
+        raise InputRejected(f"{quoted(name)} is not a possible file name", "check the path") from error
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InputRejected(f"cannot read {quoted(name)}: {reason}", "check the path and its permissions") from error

@@ -1,0 +1,83 @@
+"""A report in the words of its page: what the summaries of the command line say, one view a state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from certify.cli import contraction, summary
+from certify.cli.contraction import Section, contraction_factor, number_down
+from certify.cli.options import METHODS
+from certify.cli.summary import UNKNOWN, Row, number, proved, state_of
+
+from certify.certificate import Claim, Report, parse
+from certify.page import FormatRow, Overview, StageLine, StateView
+
+#: Bounds from below, and radii within which something was proved: what is shown is never above what was proved.
+ROUNDED_DOWN = ("mu", "radius", "entry_radius", "kappa")
+
+
+def overview_of(report: Report) -> Overview:
+    """The report in words."""
+    rows = summary.rows(report)
+    sections = {section.state: section for section in contraction.sections(report)}
+    ball = summary.ball_of(report)
+    kernel = report.subject.get("case") == "kernel"
+    # a claim about several states, such as a precision, carries no number of one
+    states = list(dict.fromkeys(state_of(claim) for claim in report.claims))
+    states = [k for k in states if k is not None] or states
+    return Overview(
+        subject=summary.subject_line(report),
+        basis=summary.basis(report),
+        advice=summary.advice(report, summary.tolerance_of(report)),
+        program="the kernel" if kernel else "one update",
+        result="each output" if kernel else "W",
+        place="inputs" if kernel else "state",
+        ball=f"every {ball.center} within {ball.radius} of the {'given one' if kernel else 'state'}" if ball else "",
+        stage_title=contraction.title(report),
+        worst=_rows(summary.over_states(rows)),
+        states=[_view(k, rows, sections.get(k), report.claims) for k in states],
+    )
+
+
+def bound_text(name: str, text: str) -> str:
+    """A bound in decimal: a count as it is, q so that it does not look like 1, others rounded to the safe side."""
+    if text.isdecimal():
+        return f"{int(text):,}" if len(text) < 20 else proved(text)
+    value = parse(text)
+    if name == "q" and contraction_factor(value) != UNKNOWN:
+        return contraction_factor(value)
+    return number_down(value, 3) if name in ROUNDED_DOWN and value > 0 else proved(text)
+
+
+def _view(state: int | None, rows: Sequence[Row], section: Section | None, claims: Sequence[Claim]) -> StateView:
+    return StateView(
+        state=state,
+        rows=_rows([row for row in rows if row.state == state]),
+        away=section.away if section else "",
+        lines=[StageLine(_question(line.name), line.verdict, line.text.replace("  ", ", ")) for line in section.lines]
+        if section
+        else (),
+        claims=[claim for claim in claims if state_of(claim) == state],
+    )
+
+
+def _question(name: str) -> str:
+    return f"contraction, {name}" if name in METHODS else name
+
+
+def _rows(several: Sequence[Row]) -> list[FormatRow]:
+    orders = {row.order for row in several}
+    return [
+        FormatRow(
+            format=row.format if len(orders) == 1 else f"{row.format} {row.order}",
+            digits_norm=row.digits_norm,
+            digits_worst=row.digits_worst,
+            point_bound=number(row.point.bound),
+            point_seen=number(row.point.observed),
+            ball_bound=number(row.ball.bound),
+            ball_seen=number(row.ball.observed),
+            risk=row.risk,
+            verdict=row.verdict,
+        )
+        for row in several
+    ]
