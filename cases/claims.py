@@ -16,10 +16,12 @@ import numpy.typing as npt
 from certify.arithmetic import Format, Ieee
 from certify.arithmetic.directed import relaxed_up
 from certify.certificate import Claim, Verdict, decimal_up, to_hex
+from certify.errors import InputRejected
 from certify.graph import Graph, evaluate
 from certify.rounding import Bounds, Range, Region, majorant, range_test, running
 
 MAJORANT_RULES = " By the paper's majorant rules."
+_INFINITE = "the bound is infinite"
 
 
 @dataclass(frozen=True)
@@ -68,12 +70,15 @@ class Subject:
 
 @dataclass(frozen=True)
 class Analysis:
-    """Everything evaluated for one format and region; `where` are the region's parameters."""
+    """Everything evaluated for one format and region; `where` are the region's parameters.
+
+    Where the majorant rules do not apply, a sum being too long for the format, `majorant` says so in words.
+    """
 
     format: Format
     where: Mapping[str, str]
     running: Bounds
-    majorant: Bounds
+    majorant: Bounds | str
     tested: Range
 
     @property
@@ -101,8 +106,7 @@ def analyse(subject: Subject, format: Format, where: Mapping[str, str], region: 
     InputRejected : the format cannot hold a power of two that the kernel scales by, or an input is missing.
     """
     bounds = running(subject.graph, format, region)
-    coarse = majorant(subject.graph, format, region)
-    return Analysis(format, where, bounds, coarse, range_test(bounds, region))
+    return Analysis(format, where, bounds, _majorant(subject.graph, format, region), range_test(bounds, region))
 
 
 def program_claims(
@@ -137,10 +141,13 @@ def rounding_claim(
 ) -> Claim:
     """The claim that every output is within its eps of the exact one; certified only if nothing overflows."""
     bounds = analysis.running if method == "running" else analysis.majorant
-    eps = published_eps(bounds) if analysis.in_range else {}
+    eps = published_eps(bounds) if analysis.in_range and isinstance(bounds, Bounds) else {}
     proved = bool(eps) and all(np.isfinite(value) for value in eps.values())
+    obstacle = (
+        bounds if isinstance(bounds, str) else f"an overflow is not excluded: {analysis.tested.place or _INFINITE}"
+    )
     shown = {name: decimal_up(value) for name, value in eps.items()} if proved else {}
-    grown = {"growth": growth(bounds)} if method == "running" else {}
+    grown = {"growth": growth(analysis.running)} if method == "running" else {}
     return Claim(
         id=_id(subject, analysis, "rounding", "" if method == "running" else f"/{method}"),
         kind="rounding",
@@ -149,7 +156,7 @@ def rounding_claim(
         semantics="program",
         parameters={**_parameters(subject, analysis), "method": method},
         verdict=Verdict.CERTIFIED if proved else Verdict.UNDECIDED,
-        reason="" if proved else f"an overflow is not excluded: {analysis.tested.place or 'the bound is infinite'}",
+        reason="" if proved else obstacle,
         bounds={name: to_hex(value) for name, value in eps.items()} if proved else {},
         observed={**(observed or {}), **grown},
         assumptions=_assumptions(subject, analysis),
@@ -249,6 +256,13 @@ def program_assumptions(format: Format, order: str | None) -> list[str]:
 def hex_values(array: npt.ArrayLike) -> list[str]:
     """The entries of an array as exact numbers, row by row."""
     return [to_hex(float(x)) for x in np.ravel(np.asarray(array, dtype=np.float64))]
+
+
+def _majorant(graph: Graph, format: Format, region: Region) -> Bounds | str:
+    try:
+        return majorant(graph, format, region)
+    except InputRejected as refused:  # a sum too long for the format: no bound, and the running bounds stand
+        return refused.problem
 
 
 def _spans(graph: Graph) -> Iterator[tuple[int, int, Any]]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         enclosure,
         format_named,
     )
+    from certify.cases.kernel import KernelReport, kernel_report, write_kernel_report
     from certify.certificate import Claim, Report, Verdict
     from certify.errors import CertifyError, InputRejected, MissingExtra, OrderUnspecified, TraceRefused, Undecided
     from certify.graph import Graph, Variable, evaluate, layer, lower, output, trace, with_order
@@ -48,6 +49,7 @@ __all__ = [
     "Graph",
     "Ieee",
     "InputRejected",
+    "KernelReport",
     "MissingExtra",
     "OrderUnspecified",
     "Range",
@@ -63,6 +65,7 @@ __all__ = [
     "enclosure",
     "evaluate",
     "format_named",
+    "kernel_report",
     "layer",
     "load",
     "lower",
@@ -75,10 +78,11 @@ __all__ = [
     "save",
     "trace",
     "with_order",
+    "write_kernel_report",
 ]
 
 # Public names are loaded when they are first used: a command that only prints help does not wait for NumPy.
-_SOURCES = ("errors", "states", "graph", "arithmetic", "rounding", "certificate")
+_SOURCES = ("errors", "states", "graph", "arithmetic", "rounding", "certificate", "cases.kernel")
 
 
 def __getattr__(name: str) -> Any:

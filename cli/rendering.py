@@ -109,8 +109,8 @@ def show_claims(console: Console, report: Report) -> None:
             lines.append(f"Reason: {one_line(claim.reason)}.")
         if claim.bounds:
             lines.append(f"Proved: {_bounds(claim)}.")
-        if claim.observed:
-            lines.append(f"Observed: {_observed(claim)}.")
+        if observed := _observed(claim):
+            lines.append(f"Observed: {observed}.")
         if claim.assumptions:
             lines.append(f"Assumes {', '.join(str(assumptions.index(a) + 1) for a in claim.assumptions)}.")
         if claim.theorem:
@@ -174,7 +174,7 @@ def _print_blocks(console: Console, several: Sequence[Row]) -> None:
 
 def _about(ball: Ball) -> str:
     replayed = f"; the largest error of {ball.samples} states in it is a sample, not a bound" if ball.samples else ""
-    return f"Ball: every W within {ball.radius} of the state{replayed}."
+    return f"Ball: every {ball.center} within {ball.radius} of the state{replayed}."
 
 
 def _print_stage(console: Console, report: Report, title: str, state: int | None) -> None:
@@ -260,6 +260,8 @@ def _bound(name: str, text: str) -> str:
 def _observed(claim: Claim) -> str:
     shown = []
     for name, value in claim.observed.items():
+        if isinstance(value, list | dict):  # series, which the page draws
+            continue
         text = decimal(value)
         shown.append(
             f"{one_line(name)} {text if isinstance(value, str) and text != DASH else one_line(str(value))[:80]}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from certify.cli.risk import region_of, risk_of
 from certify.cli.streams import one_line
 
 from certify.certificate import Claim, Report, Verdict, decimal_up, overall, parse
@@ -25,7 +26,10 @@ SHOWN = ("rounding", "range", "precision", "contraction", "updates")
 
 @dataclass(frozen=True)
 class Measured:
-    """An error of W in one region: proved to be at most `bound`, and seen to be `observed`; None is not known."""
+    """An error in one region: proved to be at most `bound`, and seen to be `observed`; None is not known.
+
+    Of W; of a kernel with outputs of any name, the largest over them.
+    """
 
     bound: Fraction | None = None
     observed: Fraction | None = None
@@ -64,10 +68,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Ball:
-    """The ball that the report speaks about: its radius, as text, and how many of its states were replayed."""
+    """The ball that the report speaks about: its radius, as text, how many of its states were replayed, and what moves."""
 
     radius: str
     samples: int
+    center: str = "W"
 
 
 def rows(report: Report, wanted: Container[str] | None = None) -> list[Row]:
@@ -83,7 +88,7 @@ def rows(report: Report, wanted: Container[str] | None = None) -> list[Row]:
             continue
         key = (state_of(claim), _text(claim.parameters.get("format")), _text(claim.parameters.get("order")))
         groups.setdefault(key, []).append(claim)
-    return [_row(Row(*key), claims) for key, claims in groups.items()]
+    return [_row(Row(*key), claims, _is_kernel(report)) for key, claims in groups.items()]
 
 
 def over_states(several: Sequence[Row]) -> list[Row]:
@@ -96,11 +101,12 @@ def over_states(several: Sequence[Row]) -> list[Row]:
 
 def ball_of(report: Report) -> Ball | None:
     """The ball of the claims, None if they are about points only."""
-    balls = [claim for claim in report.claims if _region(claim) == "ball"]
+    balls = [claim for claim in report.claims if region_of(claim) == "ball"]
     if not balls:
         return None
     samples = [n for n in (claim.observed.get("samples") for claim in balls) if isinstance(n, int)]
-    return Ball(decimal(balls[0].parameters["region"].get("radius")), max(samples, default=0))
+    region = balls[0].parameters["region"]
+    return Ball(decimal(region.get("radius")), max(samples, default=0), _text(region.get("center", "W")))
 
 
 def others(report: Report) -> list[tuple[str, Verdict, int]]:
@@ -115,9 +121,9 @@ def others(report: Report) -> list[tuple[str, Verdict, int]]:
 def subject_line(report: Report) -> str:
     """What the report is about, in a few words."""
     subject = report.subject
-    digest = subject.get("tensors", {}).get("W", {}).get("sha256", "")
+    digest = subject.get("tensors", {}).get("W", {}).get("sha256", "") if not _is_kernel(report) else ""
     parts = [
-        _text(subject.get("case")),
+        f"kernel {_text(subject.get('kernel'))}" if _is_kernel(report) else _text(subject.get("case")),
         f"{subject['states']} states" if isinstance(subject.get("states"), int) else "",
         f"p = {subject['p']}" if "p" in subject else "",
         f"p_max = {subject['p_max']}" if "p_max" in subject else "",
@@ -160,9 +166,10 @@ def advice(report: Report, tol: Fraction | None) -> str:
         hint = f" Try {' or '.join(remedies)}." if remedies else ""
         return f"No format tried is {target}: {_shortfalls(several, tol)}.{hint}"
     coarser = _shortfalls(several[: several.index(best)], tol)
+    what, where = ("the kernel", "each output") if _is_kernel(report) else ("one update", "W")
     return (
-        f"Use {_name(best, several)}, the coarsest format {target}: one update is off by at most {number(best.bound)} "
-        f"in W (Frobenius norm){f'; {coarser}' if coarser else ''}."
+        f"Use {_name(best, several)}, the coarsest format {target}: {what} is off by at most {number(best.bound)} "
+        f"in {where} (Frobenius norm){f'; {coarser}' if coarser else ''}."
     )
 
 
@@ -198,32 +205,27 @@ def state_of(claim: Claim) -> int | None:
     return int(found[1]) if found else None
 
 
-def _row(row: Row, claims: Iterable[Claim]) -> Row:
+def _is_kernel(report: Report) -> bool:
+    """Whether the report is on a kernel of a user's own, with inputs and outputs of any name."""
+    return bool(report.subject.get("case") == "kernel")
+
+
+def _row(row: Row, claims: Iterable[Claim], kernel: bool) -> Row:
     claims = list(claims)
     row = replace(row, verdict=overall(claims))
     for claim in claims:
-        region = _region(claim)
+        region = region_of(claim)
         if claim.kind == "rounding" and region in ("point", "ball"):
-            measured = Measured(exact(claim.bounds.get("eps_W")), exact(claim.observed.get("error_W")))
+            names = ("eps_", "error_") if kernel else ("eps_W", "error_W")
+            measured = Measured(_largest(claim.bounds, names[0]), _largest(claim.observed, names[1]))
             row = replace(row, point=measured) if region == "point" else replace(row, ball=measured)
             if "digits_norm" in claim.display:
                 row = replace(
                     row, digits_norm=_digits(claim, "digits_norm"), digits_worst=_digits(claim, "digits_worst")
                 )
         if claim.kind == "range" and claim.verdict is not Verdict.CERTIFIED and not row.risk:
-            row = replace(row, risk=_risk(claim))
+            row = replace(row, risk=risk_of(claim))
     return row
-
-
-def _risk(claim: Claim) -> str:
-    """The place of a range claim, without the source line, and what happens there; its reason, if it names none."""
-    place = claim.observed.get("first_risk")
-    if isinstance(place, str) and place:
-        happens = "overflows" if claim.verdict is Verdict.REFUTED else "may overflow"
-        clause = f"{re.sub(r' [(][^()]*:[0-9]+[)]', '', one_line(place))[:60]} {happens}"
-    else:
-        clause = one_line(claim.reason).split(":")[0][:80]
-    return clause.removeprefix("register ") + (" on the ball" if _region(claim) == "ball" else "")
 
 
 def _worst(group: Sequence[Row]) -> Row:
@@ -244,6 +246,11 @@ def _worst(group: Sequence[Row]) -> Row:
         risk=f"{at_risk.risk} at state {at_risk.state}" if at_risk else "",
         verdict=next((v for v in (Verdict.REFUTED, Verdict.UNDECIDED) if v in verdicts), Verdict.CERTIFIED),
     )
+
+
+def _largest(numbers: Mapping[str, Any], prefix: str) -> Fraction | None:
+    """The largest of the numbers whose names begin so; None if one is no number, or there is none."""
+    return _most([exact(value) for name, value in numbers.items() if name.startswith(prefix)] or [None])
 
 
 def _most(values: Sequence[Fraction | None]) -> Fraction | None:
@@ -277,11 +284,6 @@ def _coarseness(row: Row) -> int:
 
 def _name(row: Row, several: Sequence[Row]) -> str:
     return f"{row.format} in {row.order} order" if len({r.order for r in several}) > 1 else row.format
-
-
-def _region(claim: Claim) -> str:
-    region = claim.parameters.get("region")
-    return _text(region.get("kind")) if isinstance(region, Mapping) else ""
 
 
 def _digits(claim: Claim, name: str) -> str:

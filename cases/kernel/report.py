@@ -1,0 +1,187 @@
+"""Reports on a user's own kernel: rounding and range in several formats, at given inputs and on a ball around one of them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from certify.cases.claims import (
+    Analysis,
+    Subject,
+    Wording,
+    analyse,
+    ball_region,
+    hex_values,
+    point_region,
+    program_claims,
+)
+from numpy.typing import NDArray
+
+from certify.arithmetic import Format, format_named
+from certify.certificate import Claim, Report, producer, to_hex, write
+from certify.errors import InputRejected
+from certify.graph import ZERO, Graph
+from certify.graph.graph_file import graph_tensors
+from certify.rounding import Region, point, relu_branches
+from certify.states import Saved, digest, save
+from certify.states.safetensors_file import encode_safetensors
+
+from .kernel import Kernel, TracedKernel, trace_kernel
+from .observed import Trials, in_ball
+
+SOURCE_ASSUMPTION = "the graph file is the user's kernel: the checker does not see its source"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelReport(Report):
+    """A report on a traced kernel, with what the files beside it hold.
+
+    Attributes
+    ----------
+    graph : the kernel.
+    inputs : its variables, binary64.
+    """
+
+    graph: Graph
+    inputs: Mapping[str, NDArray[np.float64]]
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the report to `path`, and its graph and inputs beside it, as `write_kernel_report` does."""
+        write_kernel_report(self, path)
+
+
+def kernel_report(
+    kernel: Kernel,
+    inputs: Mapping[str, Any],
+    *,
+    formats: str | Format | Iterable[str | Format],
+    order: str = "serial",
+    center: str | None = None,
+    radius: float = 0.0,
+    variables: Iterable[str] | None = None,
+    name: str | None = None,
+    samples: int = 4,
+) -> KernelReport:
+    """Certify `kernel(**inputs)`: how far each output is from the exact one, and that nothing overflows.
+
+    The claims hold at the inputs and, with a radius, for every value of the input `center` within that Frobenius distance.
+    The verdict of the report is that of the running and range claims; the majorant claims are for comparison.
+
+    Parameters
+    ----------
+    kernel, inputs, order, variables, name : as for `trace_kernel`.
+    formats : names, or `Format`s; sorted from coarse to fine in the report.
+    center : the input that moves; may be left out if there is one variable.
+    radius : of the ball, in the units of `center`; 0 for claims at the inputs alone.
+    samples : how many inputs of the ball to run beside the proof, where exact evaluation is cheap; a measurement.
+
+    Raises
+    ------
+    TraceRefused : the kernel uses what has no node; the message names the source line.
+    InputRejected : inputs, formats, center or radius are unusable, or a format cannot hold a power of two that the kernel
+        scales by.
+    """
+    chosen = _formats(formats)
+    traced = trace_kernel(kernel, inputs, order=order, variables=variables, name=name)
+    moving, ball = traced.region(center, radius)
+    subject = Subject(traced.graph, traced.inputs, _wording(moving), further=(SOURCE_ASSUMPTION,))
+    regions: list[tuple[dict[str, str], Region, Trials, dict[str, Any]]] = [
+        (point_region(), point(traced.inputs), Trials(traced.graph, [traced.inputs]), {"inputs": {}})
+    ]
+    if moving is not None:
+        trials = Trials(traced.graph, in_ball(traced.inputs, moving, float(radius), samples))
+        values = {"inputs": {moving: hex_values(traced.inputs[moving])}}
+        regions.append((ball_region(float(radius), moving), ball, trials, values))
+    claims: list[Claim] = []
+    for format in chosen:
+        for where, region, trials, values in regions:
+            analysis = analyse(subject, format, where, region)
+            claims += program_claims(
+                subject, analysis, values=values, observed=_observed(analysis, trials), display=_digits(analysis)
+            )
+    required = [claim.id for claim in claims if claim.parameters.get("method") != "majorant"]
+    return KernelReport(producer(), _about(traced), claims, required, graph=traced.graph, inputs=dict(traced.inputs))
+
+
+def write_kernel_report(report: KernelReport, path: str | os.PathLike[str]) -> None:
+    """Write a report to `path`, after its graph and its inputs, which go beside it.
+
+    Their names, `graph-DIGEST.safetensors` and `inputs-DIGEST.safetensors`, tell them from those of other reports: whenever
+    this is interrupted, a report that is there has its own files. The checker finds the inputs by the digests of their
+    tensors.
+
+    Raises
+    ------
+    InputRejected : a file cannot be written.
+    """
+    folder = os.path.dirname(os.fspath(path))
+    for what, saved in (("graph", graph_tensors(report.graph)), ("inputs", Saved(report.inputs))):
+        save(os.path.join(folder, _file(what, saved)["file"]), saved)
+    write(report, path)
+
+
+def _formats(formats: str | Format | Iterable[str | Format]) -> list[Format]:
+    several = [formats] if isinstance(formats, str | Format) else list(formats)
+    if not several:
+        raise InputRejected("no format is given", "name at least one, such as float16")
+    found = {f if isinstance(f, Format) else format_named(f) for f in several}
+    return sorted(found, key=lambda format: (format.precision, format.name))
+
+
+def _wording(center: str | None) -> Wording:
+    return Wording(
+        point="At the inputs",
+        ball=f"For every {center} within Frobenius distance {{radius}} of that of the inputs",
+        rounding="the kernel in {format}, inputs converted first, returns each output X within eps_X (Frobenius norm) of "
+        "the exact kernel of those inputs.",
+        range="no operation of the kernel in {format} overflows, partial sums included.",
+    )
+
+
+def _about(traced: TracedKernel) -> dict[str, Any]:
+    return {
+        "case": "kernel",
+        "kernel": traced.name,
+        "graph": _file("graph", graph_tensors(traced.graph)),
+        "tensors": {name: digest(array) for name, array in sorted(traced.inputs.items())},
+    }
+
+
+def _file(what: str, saved: Saved) -> dict[str, str]:
+    sha256 = hashlib.sha256(encode_safetensors(saved.tensors, saved.metadata)).hexdigest()
+    return {"file": f"{what}-{sha256[:16]}.safetensors", "sha256": sha256}
+
+
+def _observed(analysis: Analysis, trials: Trials) -> dict[str, Any]:
+    observed: dict[str, Any] = {name: to_hex(value) for name, value in trials.errors(analysis.format).items()}
+    if observed and analysis.where["kind"] == "ball":
+        observed["samples"] = len(trials)
+    if analysis.in_range:
+        branches = relu_branches(analysis.running)
+        observed |= {f"relu_{side}": getattr(branches, side) for side in ("active", "inactive", "undecided")}
+    return observed
+
+
+def _digits(analysis: Analysis) -> dict[str, str]:
+    """At a point, the decimal digits that the bound leaves: of the norms of the outputs, and of their entries; the fewest."""
+    if not analysis.in_range or analysis.where["kind"] != "point":
+        return {}
+    bounds = analysis.running
+    norms, entries = [], []
+    for name, out in bounds.graph.outputs.items():
+        size = np.abs(np.where(out.ids == ZERO, out.known, bounds.low[out.ids]))
+        nonzero = size > 0
+        if nonzero.any():
+            with np.errstate(divide="ignore"):
+                norm = np.log10(size.max()) + np.log10(np.linalg.norm(size / size.max()))  # its square may overflow
+                norms.append(float(norm - np.log10(bounds.norm_of(name))))
+                entries.append(float(np.min(np.log10(size[nonzero]) - np.log10(bounds.error_of(name)[nonzero]))))
+    return {"digits_norm": _floor(min(norms)), "digits_worst": _floor(min(entries))} if norms else {}
+
+
+def _floor(digits: float) -> str:
+    return "exact" if np.isposinf(digits) else f"{max(np.floor(digits * 10) / 10, 0.0):.1f}"
