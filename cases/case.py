@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 Progress = Callable[[int, int, str], None]
 """Called as progress(done, total, what) while a run goes on."""
 
+#: Variables up to which convergence is tested without being asked for: seconds a state; 32 take a minute.
+MOST_UNASKED = 20
+
 
 @dataclass(frozen=True)
 class Options:
@@ -30,10 +33,12 @@ class Options:
     update_tol : the error in one update, Frobenius, that is small enough for the user's purpose; None if any is.
     samples : how many states of the ball to replay beside the proof; a measurement, not a bound.
     methods : how to certify convergence in the fixed stage: some of global, local, interval, face; empty for not at all.
-    methods_required : whether the overall verdict also rests on the claims about the stage.
+    methods_required : whether the overall verdict also rests on the claims about the stage; if not, states of more than
+        MOST_UNASKED variables go without them.
     tol : the distance to the stage's fixed point that is close enough, Frobenius.
     step : "recorded" for the state's step size, "new" for one near 2 / (mu + L).
     replay : at most how many updates to run until a saved state enters a certified ball.
+    further : how many updates to replay from the saved state beside a proved count; a measurement, not a bound.
     """
 
     formats: tuple[str, ...] = ()
@@ -46,6 +51,7 @@ class Options:
     tol: float = 1e-6
     step: str = "recorded"
     replay: int = 0
+    further: int = 0
 
 
 class Case(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import sys
@@ -21,6 +22,8 @@ STATES = "states.safetensors"
 TOLERANCE = 1e-3
 #: Updates that replay in some seconds.
 REPLAY = 2000
+#: Updates to draw beside the bounds.
+FURTHER = 200
 
 
 @click.command(
@@ -65,11 +68,22 @@ def command(ctx: click.Context, output: str) -> int:
         _save(states, saved, replace=ctx.get_parameter_source("output") is ParameterSource.DEFAULT)
         say(f"States: {states}")
     say("")
-    options = Options(update_tol=TOLERANCE, methods=("face",), replay=REPLAY)
-    code = certify_and_report(case, saved, options, output, started)
+    options = Options(update_tol=TOLERANCE, methods=("face",), replay=REPLAY, further=FURTHER)
+    code = certify_and_report(case, saved, options, output, started, _page_beside(output))
     if output != DASH:
         say(f"  certify updates {shlex.quote(states)} --state 0")
     return code
+
+
+def _page_beside(output: str) -> str | None:
+    """Where the page of the report goes: beside it, if pages can be made here."""
+    from certify.errors import MissingExtra
+    from certify.page import require_html
+
+    with contextlib.suppress(MissingExtra):
+        require_html()
+        return None if output == DASH else f"{os.path.splitext(output)[0]}.html"
+    return None
 
 
 def _make_directory(path: str) -> None:

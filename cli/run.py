@@ -38,7 +38,8 @@ Examples:
 Exit code: 0 certified, 1 undecided, 4 refuted. Without --format the verdict
 rests on the coarsest of float16, float32 and float64 that is certified, and
 within --update-tol if given; with it, every format named must be certified.
-With --methods it also rests on the claims about the fixed stage.""",
+With --methods it also rests on the claims about the fixed stage, which are
+made anyway for states that take seconds.""",
     short_help="Certify a saved state or trajectory.",
 )
 @click.argument("state")
@@ -77,11 +78,13 @@ With --methods it also rests on the claims about the fixed stage.""",
     "--methods",
     type=Methods(),
     metavar="NAMES",
-    help=f"Also certify convergence in the fixed stage, which takes seconds: some of {','.join(METHODS)}.",
+    help=f"How to certify convergence in the fixed stage: some of {','.join(METHODS)}, or none. Without it face, for "
+    "states of at most 20 variables, and the verdict does not rest on it.",
 )
 @tol_option
 @step_option
 @replay_option
+@click.option("--html", metavar="FILE", help="Also make a page of the report; needs the extra html.")
 @case_option
 def command(
     state: str,
@@ -95,12 +98,13 @@ def command(
     tol: float,
     step: str,
     replay: int,
+    html: str | None,
     case_name: str,
 ) -> int:
     """Certify a saved STATE: a .safetensors or .npz file, one state or a trajectory; - is standard input.
 
     Bounds the rounding error of one update at the state and on a ball around it, and proves that nothing overflows.
-    With --methods it also decides whether repeated updates with alpha, rho and gamma fixed must converge.
+    It also decides whether repeated updates with alpha, rho and gamma fixed must converge.
     The report goes to --output, a summary to standard error.
     """
     started = time.perf_counter()
@@ -113,18 +117,25 @@ def command(
         radius=radius,
         update_tol=update_tol,
         samples=samples,
-        methods=methods or (),
+        methods=("face",) if methods is None else methods,
         methods_required=bool(methods),
         tol=tol,
         step=step,
         replay=replay,
     )
     require_place(output, state)
-    return certify_and_report(case, loaded(state), options, output, started)
+    if html is not None:
+        from certify.page import require_html
+
+        require_html()
+        require_place(html, state, output)
+    return certify_and_report(case, loaded(state), options, output, started, html)
 
 
-def certify_and_report(case: Case, saved: Saved, options: Options, output: str, started: float) -> int:
-    """Certify, write the report, print the summary; the exit code of the verdict. Raises InputRejected."""
+def certify_and_report(
+    case: Case, saved: Saved, options: Options, output: str, started: float, html: str | None = None
+) -> int:
+    """Certify, write the report and its page, print the summary; the exit code of the verdict. Raises InputRejected."""
     from certify.cli.progress import progress
 
     from certify.certificate import encode
@@ -139,6 +150,10 @@ def certify_and_report(case: Case, saved: Saved, options: Options, output: str, 
         write_atomically(output, data)
     size, seconds = len(data) / 1000, time.perf_counter() - started
     _print_summary(report, output, f" ({size:.0f} kB, in {seconds:.1f} s)")
+    if html is not None:
+        from certify.cli.html import write_page
+
+        write_page(report, output, html)
     return exit_code(report.verdict)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from certify.cases.case import Options, Progress
+from certify.cases.case import MOST_UNASKED, Options, Progress
 from certify.cases.convergence import Convergence
 
 from certify.arithmetic import Format, format_named
@@ -35,6 +36,8 @@ class PolyProx:
         states = states_from(saved)
         if options.update_tol is not None and not (np.isfinite(options.update_tol) and options.update_tol > 0):
             raise InputRejected(f"the tolerance {options.update_tol} is no error bound", "give a positive number")
+        if not options.methods_required and not _quick_stage(states[0]):
+            options = replace(options, methods=())
         if options.methods:
             _require_stage(states[0])
         # a default format that cannot hold the scaling by 1 / N is left out; one that is named is refused
@@ -110,6 +113,11 @@ class PolyProx:
         return converge(states_from(saved)[state], format, options, further, progress)
 
 
+def _quick_stage(state: State) -> bool:
+    """Whether the face test takes seconds, so that it need not be asked for."""
+    return state.p <= MOST_UNASKED and state.p_max <= 4 * MOST_UNASKED
+
+
 def _require_stage(state: State) -> None:
     if state.p_max > MOST_FOR_STAGES:
         raise InputRejected(
@@ -177,19 +185,23 @@ def _precision(claims: Sequence[Claim], formats: Sequence[Format], tol: float) -
 def _required(claims: Sequence[Claim], formats: Sequence[Format], options: Options) -> list[str] | None:
     """The claims that the verdict rests on: of every format asked for, else of the coarsest one that is enough.
 
-    If none is enough for a tolerance, that is the question that stays undecided; without one, None: all claims count.
+    If none is enough for a tolerance, that is the question that stays undecided; without one, all claims count, but those
+    about the stage only if they are asked for.
     """
     asked = [c.id for c in claims if c.id.startswith("precision/update/")]
     if options.methods_required:
-        asked += [c.id for c in claims if c.kind in ("contraction", "updates") or _is_stage_precision(c)]
+        asked += [c.id for c in claims if _of_stage(c)]
     if options.formats:
         return [c.id for c in claims if _counts(c)] + asked
     enough = _enough(claims, formats, options.update_tol)
-    return (asked or None) if enough is None else enough[1] + asked
+    if enough is None:
+        return asked or [c.id for c in claims if not _of_stage(c)]
+    return enough[1] + asked
 
 
-def _is_stage_precision(claim: Claim) -> bool:
-    return claim.kind == "precision" and not claim.id.startswith("precision/update/")
+def _of_stage(claim: Claim) -> bool:
+    stage = claim.kind in ("contraction", "updates")
+    return stage or (claim.kind == "precision" and not claim.id.startswith("precision/update/"))
 
 
 CASE = PolyProx()

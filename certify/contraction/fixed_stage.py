@@ -66,7 +66,7 @@ class Outcome:
         return not self.reason
 
 
-def contraction_constant(mu: float, L: float, gamma: float) -> float:
+def contraction_constant(mu: Fraction | float, L: Fraction | float, gamma: float) -> float:
     """q = max(|1 - gamma mu|, |1 - gamma L|), rounded up."""
     step = Fraction(gamma)
     return round_up(max(abs(1 - step * Fraction(mu)), abs(1 - step * Fraction(L))))

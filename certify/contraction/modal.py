@@ -46,7 +46,7 @@ from itertools import islice, repeat
 import numpy as np
 import numpy.typing as npt
 
-from certify.arithmetic.directed import norm_up, round_down, round_up
+from certify.arithmetic.directed import norm_up, relaxed_down, relaxed_up, round_down, round_up
 from certify.arithmetic.formats import Floats
 from certify.contraction.updates import Ball, Real, exact, lipschitz, norm_bound, norm_count, start_bound, tolerance
 from certify.errors import InputRejected
@@ -177,11 +177,11 @@ def predict(
     last = limit if shown is None else min(shown, limit)
     further = _bounds(ball, curvature, offset, slack, fixed_branches)
     bounds, modal = [next(further)], norm
-    target = round_down(tolerance(tol))
+    target = relaxed_down(round_down(tolerance(tol)))  # so that an independent evaluation meets the tolerance itself
     while bounds[-1] > target and len(bounds) <= last:
         bounds.append(next(further))
     if norm is not None:
-        rest = norm_count(bounds[-1], ball.q, ball.eps, tol)  # 0 if the target is met
+        rest = 0 if bounds[-1] <= target else norm_count(relaxed_up(bounds[-1]), ball.q, ball.eps, tol)
         modal = norm if rest is None else min(len(bounds) - 1 + rest, norm)
         if points > 1:
             bounds += islice(further, max(min(2 * modal, last) + 1 - len(bounds), 0))

@@ -15,7 +15,7 @@ from certify.certificate import Claim, Verdict, decimal_up, to_hex
 from certify.errors import InputRejected
 
 from ..state import State
-from .convergence import approach
+from .convergence import approach, curves, distances, spectrum
 from .methods import Attempt
 from .polish import Polished, polish
 from .problem import Problem
@@ -33,7 +33,7 @@ class StageCertifier:
     state : the saved state.
     options : methods, step, tol and replay.
     formats : for the update counts and the precision claim, coarse to fine.
-    where, suffix : as for `certify.cases.polyprox.certificates.Certifier`.
+    index, where, suffix : as for `certify.cases.polyprox.certificates.Certifier`.
     progress : called with what is being done.
     """
 
@@ -42,6 +42,7 @@ class StageCertifier:
         state: State,
         options: Options,
         formats: Sequence[Format],
+        index: int = 0,
         where: str = "the state",
         suffix: str = "",
         progress: Progress = lambda done, total, what: None,
@@ -49,6 +50,7 @@ class StageCertifier:
         self.state = replace(state, b=0)
         self.options = options
         self.formats = formats
+        self.index = index
         self.where = where
         self.suffix = suffix
         self.progress = progress
@@ -79,7 +81,7 @@ class StageCertifier:
         centered = replace(self.state, W=self.polished.U)
         if self.options.step == "new":
             centered = with_new_step(centered, BINARY64) or centered
-        return Problem(centered, BINARY64)
+        return Problem(centered, BINARY64, self.options.order)
 
     @cached_property
     def found(self) -> Search:
@@ -110,25 +112,19 @@ class StageCertifier:
         """The face test: certified on the largest ball found, or refuted at the fixed point, or undecided."""
         found = self.found
         if found.largest is not None:
-            extra = {"smallest_radius": to_hex((found.smallest or found.largest).outcome.stage.radius)}
+            extra = {} if found.smallest is None else {"smallest_radius": found.smallest.outcome.stage.radius}
             return self._contraction("face", Verdict.CERTIFIED, "", found.largest, found.attempts, extra)
-        tried = self.refutation
+        tried, gamma = self.refutation, self.problem.state.gamma
         if tried.refuted:
-            expansive = tried.kappa_high * self.problem.state.gamma > 2
-            kappa = tried.kappa_high if expansive else tried.kappa_low
+            kappa = tried.kappa(gamma)
             reason = (
-                f"at the fixed point K_FF has an eigenvalue {'>=' if expansive else '<='} {kappa:.6g}, outside "
-                f"(0, 2/gamma = {2 / self.problem.state.gamma:.6g}): the fixed point repels; a step below "
-                f"{2 / tried.kappa_high:.3g} would contract"
-                if expansive
+                f"at the fixed point K_FF has an eigenvalue >= {kappa:.6g}, outside (0, 2/gamma = {2 / gamma:.6g}): "
+                f"the fixed point repels; a step below {2 / kappa:.3g} would contract"
+                if kappa > 0
                 else f"at the fixed point K_FF has an eigenvalue <= {kappa:.6g} < 0: it is a saddle and repels"
             )
-            evidence: dict[str, Any] = {
-                "kappa": to_hex(kappa),
-                "cube": to_hex(tried.radius),
-                "vector": [to_hex(x) for x in tried.vector],
-            }
-            return self._contraction("face", Verdict.REFUTED, reason, found.attempts[-1], found.attempts, evidence)
+            extra = {"kappa": kappa, "cube": tried.radius}
+            return self._contraction("face", Verdict.REFUTED, reason, found.attempts[-1], found.attempts, extra)
         reason = f"{found.reason}; not refuted either: {tried.reason}"
         return self._contraction("face", Verdict.UNDECIDED, reason, found.attempts[-1], found.attempts, {})
 
@@ -141,20 +137,29 @@ class StageCertifier:
     def precision(self) -> Claim:
         """The coarsest format in which some ball certifies the tolerance."""
         tol = self.options.tol
-        names = ", ".join(format.name for format in self.formats)
-        best = next((f for f in self.formats if self.search(f).smallest is not None), None)
-        format = "none" if best is None else best.name
+        names = [format.name for format in self.formats]
+        best = next((s for f in self.formats if (s := self.search(f)).smallest is not None), None)
+        parameters: dict[str, Any] = {"state": self.index, "tol": to_hex(tol), "format": "none", "formats": names}
+        parameters |= self._stage()
+        verdict, reason = Verdict.UNDECIDED, ""
+        if best is None or best.smallest is None:
+            why = self.found.reason or "the rounding floor is higher"
+            reason = f"no ball is certified for {tol!r} in {', '.join(names)}: {why}"
+        else:
+            verdict = Verdict.CERTIFIED
+            parameters["format"] = best.problem.format.name
+            parameters["radius"] = to_hex(best.smallest.outcome.stage.radius)
+        enough = f"Some format of {', '.join(names)}" if best is None else parameters["format"]
         return Claim(
-            id=f"precision/{tol:g}{self.suffix}",
+            id=f"precision/{tol!r}{self.suffix}",
             kind="precision",
-            statement=f"Of {names}, {format} is the coarsest format in which the fixed stage of {self.where}, with the "
-            f"{self.options.step} step size, is certified on a ball to come within {tol:g} of its fixed point and stay there.",
+            statement=f"{enough} is enough: in it the fixed stage of {self.where}, with the {self.options.step} step size, "
+            f"is certified on a ball to come within {tol!r} of its fixed point and stay there; of {', '.join(names)}, no "
+            "coarser format is proved to be.",
             semantics="program",
-            parameters={"tol": to_hex(tol), "format": format, "step": self.options.step},
-            verdict=Verdict.UNDECIDED if best is None else Verdict.CERTIFIED,
-            reason=f"no ball is certified for {tol:g} in {names}: {self.found.reason or 'the rounding floor is higher'}"
-            if best is None
-            else "",
+            parameters=parameters,
+            verdict=verdict,
+            reason=reason,
             theorem=f"{DOC}#precision",
         )
 
@@ -164,45 +169,62 @@ class StageCertifier:
             return self.found
         if format.name not in self._searches:
             self.progress(0, 1, f"{self.where}: {format.name}")
-            self._searches[format.name] = search_face(self.problem.in_format(format), self.options.tol, bisections=1)
+            self._searches[format.name] = search_face(self.problem.in_format(format), self.options.tol, growths=5)
         return self._searches[format.name]
 
     @cached_property
     def _searches(self) -> dict[str, Search]:
         return {}
 
+    def _stage(self) -> dict[str, str]:
+        """The parameters of a claim that say which stage it is about; the named claim's witness has the centre."""
+        gamma = to_hex(self.problem.state.gamma)
+        return {"step": self.options.step, "gamma": gamma, "stage": f"contraction/face{self.suffix}"}
+
     def _updates(self, format: Format) -> Claim:
         tol = self.options.tol
         way = approach(self.search(format), self.state.W, self.options, self.progress)
-        entry, attempt, predicted = way.entry, way.attempt, way.prediction
-        parameters: dict[str, Any] = {"format": format.name, "order": self.options.order, "tol": to_hex(tol)}
+        parameters: dict[str, Any] = {"state": self.index, "format": format.name, "order": self.options.order}
+        parameters |= {"tol": to_hex(tol), **self._stage()}
         bounds: dict[str, str] = {}
         display: dict[str, str] = {}
+        observed: dict[str, Any] = {}
         first = "at most count"
-        if way.count is not None and entry is not None and attempt is not None and predicted is not None:
-            stage = attempt.outcome.stage
-            bounds = {"count": str(way.count), "floor": to_hex(predicted.floor), "start": to_hex(entry.distance)}
-            if predicted.norm is not None:
-                bounds["norm_count"] = str(predicted.norm)
-            display = {name: decimal_up(float.fromhex(bounds[name])) for name in ("floor", "start")}
-            display["count"] = f"{way.count:,}"
-            parameters |= {"replayed": entry.replayed, "radius": to_hex(stage.radius), "q": to_hex(attempt.outcome.q)}
-            if entry.replayed:
-                first = f"{entry.replayed} replayed updates, then at most count"
+        if way.count is not None and way.entry is not None and way.attempt is not None and way.prediction is not None:
+            numbers = {"floor": way.prediction.floor, "start": way.entry.distance, "q": way.attempt.outcome.q}
+            counts = {"count": way.count}
+            if way.prediction.norm is not None:
+                counts["norm_count"] = way.prediction.norm
+            bounds = {name: str(n) for name, n in counts.items()} | {name: to_hex(x) for name, x in numbers.items()}
+            display = {name: f"{n:,}" for name, n in counts.items()} | _decimals(numbers)
+            parameters |= {"replayed": way.entry.replayed, "radius": to_hex(way.attempt.outcome.stage.radius)}
+            parameters["through"] = "" if way.through is None else to_hex(way.through.outcome.stage.radius)
+            if way.entry.replayed:
+                first = f"{way.entry.replayed} replayed updates, then at most count"
+            observed = {"convergence": curves(way.prediction, self._replayed(format))}
         return Claim(
             id=f"updates/{format.name}{self.suffix}",
             kind="updates",
             statement=f"From {self.where}, after {first} updates of the block in {format.name} with the "
-            f"{self.options.step} step size, W is within {tol:g} of the fixed point of the stage, and stays so.",
+            f"{self.options.step} step size, W is within {tol!r} of the fixed point of the stage, and stays so.",
             semantics="program",
             parameters=parameters,
             verdict=Verdict.UNDECIDED if way.reason else Verdict.CERTIFIED,
             reason=way.reason,
             bounds=bounds,
+            observed=observed,
             assumptions=("IEEE arithmetic as in the rounding claims of this format",),
             theorem=f"{DOC}#updates",
             display=display,
         )
+
+    def _replayed(self, format: Format) -> list[float]:
+        """Distances to the centre after 0, 1, ... replayed updates, if any were asked for."""
+        if not self.options.further:
+            return []
+        problem = self.problem.in_format(format)
+        found: list[float] = distances(problem, self.state.W, self.options.further, self.progress).tolist()
+        return found
 
     def _contraction(
         self,
@@ -211,7 +233,7 @@ class StageCertifier:
         reason: str,
         attempt: Attempt,
         attempts: Sequence[Attempt],
-        extra: dict[str, Any],
+        extra: dict[str, float],
     ) -> Claim:
         stage, outcome = attempt.outcome.stage, attempt.outcome
         state = self.problem.state
@@ -221,6 +243,21 @@ class StageCertifier:
             bounds |= {"eps_W": stage.eps, "floor": outcome.floor}
             if method == "face":
                 bounds["entry_radius"] = attempt.entry_radius
+        bounds |= extra
+        observed: dict[str, Any] = {
+            "center_distance": to_hex(self.polished.distance),
+            "face": attempt.face,
+            "allowed": int(np.count_nonzero(state.M)),
+        }
+        witness: dict[str, Any] = {
+            "center": [to_hex(x) for x in self.problem.center.ravel().tolist()],
+            "attempts": [_attempt(a) for a in attempts],
+        }
+        if method == "face":
+            found = spectrum(self.problem, attempt if verdict is Verdict.CERTIFIED else None)
+            observed["spectrum"] = [] if found is None else [f"{x:.4g}" for x in found.values.tolist()]
+        if verdict is Verdict.REFUTED:
+            witness["vector"] = [to_hex(x) for x in self.refutation.vector]
         return Claim(
             id=f"contraction/{method}{self.suffix}",
             kind="contraction",
@@ -230,6 +267,7 @@ class StageCertifier:
             "exactly one fixed point there.",
             semantics="program",
             parameters={
+                "state": self.index,
                 "method": method,
                 "step": self.options.step,
                 "gamma": to_hex(state.gamma),
@@ -240,20 +278,16 @@ class StageCertifier:
             verdict=verdict,
             reason=reason,
             bounds={name: to_hex(value) for name, value in bounds.items()},
-            observed={
-                "center_distance": to_hex(self.polished.distance),
-                "face": attempt.face,
-                "allowed": int(np.count_nonzero(state.M)),
-            },
+            observed=observed,
             assumptions=("IEEE arithmetic as in the rounding claims of float64",),
             theorem=f"{DOC}#{method}" if verdict is not Verdict.REFUTED else f"{DOC}#refutation",
-            witness={
-                "center": [to_hex(x) for x in self.problem.center.ravel().tolist()],
-                "attempts": [_attempt(a) for a in attempts],
-                **extra,
-            },
-            display={name: decimal_up(value, 6 if name == "q" else 3) for name, value in bounds.items()},
+            witness=witness,
+            display=_decimals(bounds),
         )
+
+
+def _decimals(bounds: dict[str, float]) -> dict[str, str]:
+    return {name: decimal_up(value, 6 if name == "q" else 3) for name, value in bounds.items()}
 
 
 def _attempt(attempt: Attempt) -> dict[str, str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
 from certify.cases.case import Options, Progress
@@ -20,6 +22,9 @@ from .prediction import Entry, count_through, distance, enter, prediction, repla
 from .problem import Problem
 from .search import Search, ball_for
 
+#: Of a curve in a report.
+POINTS = 60
+
 
 @dataclass(frozen=True)
 class Approach:
@@ -30,6 +35,7 @@ class Approach:
     entry, attempt : the start in a certified ball, and the ball; None if none is entered.
     prediction : the bounds from there on.
     count : updates from the entry on.
+    through : the smaller ball that the count goes through, if it does.
     """
 
     entry: Entry | None
@@ -37,6 +43,7 @@ class Approach:
     prediction: Prediction | None
     count: int | None
     reason: str
+    through: Attempt | None = None
 
 
 def approach(found: Search, W: NDArray[np.float64], options: Options, progress: Progress) -> Approach:
@@ -53,13 +60,12 @@ def approach(found: Search, W: NDArray[np.float64], options: Options, progress: 
     entry, attempt = entered
     progress(0, 1, "counting updates")
     predicted = prediction(problem, attempt, entry.W, options.tol)
-    count = predicted.modal
+    count, through = predicted.modal, None
     if count is None:
-        count = count_through(
-            attempt, found.smallest, lambda tol: prediction(problem, attempt, entry.W, tol), options.tol
-        )
+        through = found.smallest
+        count = count_through(attempt, through, lambda tol: prediction(problem, attempt, entry.W, tol), options.tol)
     reason = _floor(problem, predicted.floor) if count is None else ""
-    return Approach(entry, attempt, predicted, count, reason)
+    return Approach(entry, attempt, predicted, count, reason, through)
 
 
 def converge(state: State, format: Format, options: Options, further: int, progress: Progress) -> Convergence:
@@ -87,8 +93,8 @@ def converge(state: State, format: Format, options: Options, further: int, progr
         q=None if ball is None else ball.outcome.q,
         entered=entered,
         prediction=predicted,
-        distances=_distances(problem, state.W, shown, progress) if further else np.empty(0),
-        spectrum=_spectrum(problem, ball),
+        distances=distances(problem, state.W, shown, progress) if further else np.empty(0),
+        spectrum=spectrum(problem, ball),
     )
 
 
@@ -116,7 +122,7 @@ def _enter(found: Search, W: NDArray[np.float64], options: Options, progress: Pr
     return entry, largest
 
 
-def _distances(problem: Problem, start: NDArray[np.float64], count: int, progress: Progress) -> NDArray[np.float64]:
+def distances(problem: Problem, start: NDArray[np.float64], count: int, progress: Progress) -> NDArray[np.float64]:
     """Distance to the centre after 0 .. count replayed updates, to nearest; fewer if the program overflows."""
     found = []
     for k, W in enumerate(islice(replay(problem, start), count + 1)):
@@ -127,7 +133,7 @@ def _distances(problem: Problem, start: NDArray[np.float64], count: int, progres
     return np.array(found)
 
 
-def _spectrum(problem: Problem, attempt: Attempt | None) -> Spectrum | None:
+def spectrum(problem: Problem, attempt: Attempt | None) -> Spectrum | None:
     """On the face of the ball, else on the active entries of the centre."""
     gamma = problem.state.gamma
     inactive = problem.center == 0 if attempt is None else problem.inactive(attempt.outcome.stage.radius)
@@ -142,6 +148,23 @@ def _spectrum(problem: Problem, attempt: Attempt | None) -> Spectrum | None:
         return Spectrum(np.asarray(values, dtype=np.float64), None, None)
     stage = attempt.outcome.stage
     return Spectrum(np.asarray(values, dtype=np.float64), gamma * stage.mu, gamma * stage.L)
+
+
+def curves(prediction: Prediction, replayed: Sequence[float]) -> dict[str, Any]:
+    """What a page draws: both bounds by update, and replayed distances by update, as decimals; at most POINTS of each."""
+    at = _thinned(len(prediction.updates))
+    found: dict[str, Any] = {
+        "updates": prediction.updates[at].tolist(),
+        "norm": [f"{x:.4g}" for x in prediction.norm_bounds[at].tolist()],
+        "modal": [f"{x:.4g}" for x in prediction.modal_bounds[at].tolist()],
+    }
+    if len(replayed):
+        found["replayed"] = [[k, f"{replayed[k]:.4g}"] for k in _thinned(len(replayed)).tolist()]
+    return found
+
+
+def _thinned(count: int) -> NDArray[np.intp]:
+    return np.unique(np.linspace(0, count - 1, POINTS).round().astype(np.intp))
 
 
 def _nothing(reason: str) -> Approach:

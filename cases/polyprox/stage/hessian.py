@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certify.arithmetic.midrad import MidRad, box
+from certify.contraction.floating import thickened
 
 from ..state import State
 
@@ -83,11 +84,14 @@ def _curvature(weights: MidRad, powers: list[MidRad], state: State, entries: Ent
     i, j = entries
     N, n = state.N, len(i)
     eye = MidRad.exact(np.eye(state.p))
-    full = [power + eye for power in powers[: N - 1]]  # Y^l for l = 0..N-2
+    full = [thickened(power + eye) for power in powers[: N - 1]]  # Y^l for l = 0..N-2
     total = MidRad.exact(np.zeros((n, n)))
     from_j, to_i = (j[:, None], i[None, :]), (j[None, :], i[:, None])
-    for left in range(N - 1):
+    # the terms l and N - 2 - l are each other's transposes
+    for left in range((N - 1) // 2):
         total = total + full[left][from_j] * full[N - 2 - left][to_i]
+    middle = full[N // 2 - 1]
+    total = total + total.T + middle[from_j] * middle[to_i]
     at = weights[entries]
     cycles = (_outer(at, at) * total).scaled(2 - state.s)
     # i != j, so the diagonal term needs only the off-diagonal part of Y^(N-1)

@@ -21,14 +21,15 @@ from functools import cached_property
 
 import numpy as np
 
-from certify.arithmetic.directed import round_down, round_up
+from certify.arithmetic.directed import relaxed_down, relaxed_up, round_down, round_up
 from certify.arithmetic.midrad import MidRad
 from certify.contraction.fixed_stage import Outcome, contraction_constant
+from certify.contraction.floating import spectral_norm
 from certify.contraction.rows import gershgorin, interval_bounds
 
 from .constants import Constants, published, zero_diagonal
 from .hessian import hessian
-from .problem import Problem, variation
+from .problem import Problem, relaxed_above
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,8 @@ def global_test(
     k = constants(problem.norm + Fraction(radius), state.N)
     reach = (abs(Fraction(state.alpha)) + Fraction(state.rho) * k.c_h) * k.L_H
     low, high = problem.blocks
-    mu = round_down(Fraction(low) - reach)
-    L = round_up(Fraction(high) + reach + Fraction(state.rho) * k.c_H**2)
+    mu = round_down(Fraction(low) - _relaxed(reach))
+    L = round_up(Fraction(high) + _relaxed(reach + Fraction(state.rho) * k.c_H**2))
     return _all_entries("global", problem, mu, L, radius)
 
 
@@ -83,11 +84,12 @@ def local_test(problem: Problem, radius: float, constants: Callable[[Fraction, i
     if not _finite(K):
         return _all_entries("local", problem, -np.inf, np.inf, radius)
     k = constants(problem.norm + Fraction(radius), problem.state.N)
-    delta = Fraction(radius) * (problem.multiplier * k.T_H + 3 * Fraction(problem.state.rho) * k.c_H * k.L_H)
+    delta = _relaxed(Fraction(radius) * (problem.multiplier * k.T_H + 3 * Fraction(problem.state.rho) * k.c_H * k.L_H))
     if len(K.mid) > LARGE and np.linalg.eigvalsh(K.mid)[0] < delta:
         low, high = gershgorin(K.mid, K.rad)  # mu > 0 is out of reach: row sums say so at a fraction of the cost
     else:
-        _, low, high = problem.curvature_at_center(problem.allowed)
+        centre = problem.curvature_at_center(problem.allowed)
+        low, high = centre.low, centre.high
     mu = round_down(Fraction(low) - delta)
     L = round_up(Fraction(high) + delta)
     return _all_entries("local", problem, mu, L, radius)
@@ -104,7 +106,13 @@ def interval_test(problem: Problem, radius: float) -> Attempt:
         mu, L = gershgorin(K.mid, K.rad)
     else:
         mu, L = interval_bounds(K.mid, K.rad)
+    mu, L = relaxed_down(mu), relaxed_above(L)
     return _all_entries("interval", problem, mu, L, radius)
+
+
+def _relaxed(x: Fraction) -> Fraction:
+    """An upper bound to subtract or add, relaxed before cancellation could eat what the result is relaxed by."""
+    return Fraction(relaxed_up(round_up(x)))
 
 
 def _finite(K: MidRad) -> bool:
@@ -154,7 +162,7 @@ def _entry_radius(problem: Problem, outcome: Outcome, radius: float) -> float:
     if not (np.isfinite(outcome.stage.eps) and np.isfinite(outcome.stage.d)):
         return 0.0
     K = hessian(problem.state, problem.center, radius, problem.allowed).K
-    reach = variation(K, MidRad.exact(np.zeros_like(K.mid)))  # >= every |eigenvalue|
+    reach = relaxed_up(spectral_norm(K.size))  # >= every |eigenvalue|
     if not np.isfinite(reach):
         return 0.0
     q_all = Fraction(max(contraction_constant(-reach, reach, problem.state.gamma), 1.0))

@@ -24,11 +24,9 @@ from ..update import soft_threshold
 Matrix = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-LBFGSB_ITERATIONS = 1500
-NEWTON_ITERATIONS = 100
-CORRECTIONS = 6
-# Newton squares the error, so L-BFGS-B may leave the last ten digits to it.
-LBFGSB_GRADIENT = 1e-6
+# Newton settles a state near its centre in ten or so: SciPy then need not be loaded.
+FIRST_ITERATIONS, NEWTON_ITERATIONS, LBFGSB_ITERATIONS, CORRECTIONS = 12, 100, 1500, 6
+LBFGSB_GRADIENT = 1e-6  # Newton squares the error, so L-BFGS-B may leave the last ten digits to it
 # J sums about p*p products of unit size: a difference of objectives below this share of J is rounding.
 OBJECTIVE_NOISE = 1e-14
 
@@ -67,16 +65,16 @@ class Polished:
 def polish(state: State, *, extended: bool = False, max_iterations: int = LBFGSB_ITERATIONS) -> Polished:
     """Return a stationary point of ``J(W) + lam ||W||_1`` on the mask, reached from the state's W without ascent.
 
-    L-BFGS-B on ``W = A - B``, ``A, B >= 0``; then semismooth Newton on the face, damped so that the objective does
-    not rise (where L-BFGS-B ends near a minimiser of the face, so does Newton); then Newton with exact residuals, as
-    binary64 gradients do not resolve the last bits of U.
+    Semismooth Newton on the face, damped so that the objective does not rise; where it does not settle, L-BFGS-B on
+    ``W = A - B``, ``A, B >= 0``, first (where that ends near a minimiser of the face, so does Newton); then Newton with
+    exact residuals, as binary64 gradients do not resolve the last bits of U.
 
     Parameters
     ----------
     state : the stage; ``b`` is ignored. The centre does not depend on gamma, the residual and the path do.
     extended : also find the centre in twice the precision, as storing U in binary64 alone displaces it by up to
         ``gamma lambda_max(K_FF)`` half ulps.
-    max_iterations : of L-BFGS-B; 0 goes to Newton at once.
+    max_iterations : of L-BFGS-B, if it is needed.
 
     Raises
     ------
@@ -84,8 +82,10 @@ def polish(state: State, *, extended: bool = False, max_iterations: int = LBFGSB
     """
     if not np.isfinite(_penalised(state, state.W)):
         raise InputRejected("J overflows at the saved W", "save a state whose powers of I + W*W/N are finite")
-    W, quasi = _quasi_newton(state, max_iterations)
-    W, newton = _descend(state, W)
+    (W, newton, settled), quasi = _descend(state, state.W, FIRST_ITERATIONS), 0
+    if not settled:
+        W, quasi = _quasi_newton(state, max_iterations)
+        W, newton, _ = _descend(state, W, NEWTON_ITERATIONS)
     found, exact = _correct(state, _evaluate(state, W, np.zeros_like(W)))
     fine, more = _correct(state, found, into_tail=True) if extended else (found, 0)
     return Polished(
@@ -175,15 +175,15 @@ def _quasi_newton(state: State, iterations: int) -> tuple[Matrix, int]:
     return (W, int(found.nit)) if _penalised(state, W) < _penalised(state, state.W) else (state.W, 0)
 
 
-def _descend(state: State, W: Matrix) -> tuple[Matrix, int]:
-    """Return the outcome of damped semismooth Newton from W, and its steps; the objective never rises.
+def _descend(state: State, W: Matrix, iterations: int) -> tuple[Matrix, int, bool]:
+    """Return the outcome of damped semismooth Newton from W, its steps, and whether it settled; no step is an ascent.
 
     Each step is halved until the objective falls; where that fails a proximal step replaces it, which descends when
     short. Near the end the objective is all rounding, and only a falling residual justifies another step.
     """
     best, best_residual, best_step = W, np.inf, 0
-    value, length = _penalised(state, W), state.gamma
-    for step in range(NEWTON_ITERATIONS):
+    value, length, done = _penalised(state, W), state.gamma, False
+    for step in range(iterations):
         gradient = _objective(state, W)[1]
         image = state.M * soft_threshold(W - length * gradient, length * state.lam)
         residual = float(np.linalg.norm(image - W)) / length
@@ -202,7 +202,7 @@ def _descend(state: State, W: Matrix) -> tuple[Matrix, int]:
         else:
             break
         W, value = trial, trial_value
-    return best, best_step
+    return best, best_step, done
 
 
 def _trials(state: State, W: Matrix, move: Matrix, gradient: Matrix, image: Matrix, length: float) -> Iterator[Matrix]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certify.arithmetic import Ieee
-from certify.arithmetic.directed import round_down, round_up, sqrt_up
+from certify.arithmetic.directed import relaxed_up, round_down, round_up, sqrt_up
 from certify.arithmetic.midrad import MidRad, box
 from certify.contraction.eigenbasis import eigenbasis
 from certify.contraction.fixed_stage import contraction_constant
@@ -26,9 +26,12 @@ from certify.graph import evaluate, output
 from ..certificates import inputs_of
 from .hessian import Entries, hessian
 from .methods import Attempt
-from .problem import Problem, variation
+from .problem import Problem
+from .variation import variation
 
-HALVINGS = 24
+#: The Hessian's variation is tabulated at these shares of a ball's radius. They are dense near 1, where the rates change
+#: most; at the least share they are those of the centre, up to a ten thousandth of 1 - q.
+SHARES = tuple(2.0**-k for k in (14, 10, 6, 4, 2, 1, 0))
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Entry:
 
 
 def distance(W: NDArray[np.float64], center: NDArray[np.float64]) -> float:
-    """Upper bound of ||W - U||_F, from exact differences."""
+    """Upper bound of ||W - U||_F, from exact differences, rounded up once."""
     pairs = zip(W.ravel().tolist(), center.ravel().tolist(), strict=True)
     return sqrt_up(sum(((Fraction(x) - Fraction(u)) ** 2 for x, u in pairs), Fraction(0)))
 
@@ -78,14 +81,14 @@ def enter(
         if np.abs(W - problem.center).max(initial=0.0) <= radius and not W[inactive].any():
             apart = distance(W, problem.center)
             if apart <= radius:
-                return Entry(k, W, apart)
+                return Entry(k, W, relaxed_up(apart))
     if k < limit:
         return f"the program overflows after {k} replayed updates"
     return f"{limit} replayed updates do not reach the certified ball of radius {radius:.3g}"
 
 
-def prediction(problem: Problem, attempt: Attempt, W: NDArray[np.float64], tol: float) -> Prediction:
-    """Counts and bounds of the distance to the fixed point from a start W in the ball of `attempt`, on its face."""
+def prediction(problem: Problem, attempt: Attempt, W: NDArray[np.float64], tol: float, points: int = 200) -> Prediction:
+    """Counts, and bounds at `points` updates of the distance to the fixed point, from a start W in the ball, on its face."""
     stage, outcome = attempt.outcome.stage, attempt.outcome
     inactive = problem.inactive(stage.radius)
     if W[inactive].any():
@@ -101,6 +104,7 @@ def prediction(problem: Problem, attempt: Attempt, W: NDArray[np.float64], tol: 
         tol,
         fixed_branches=fixed_branches(problem, face, stage.radius),
         offset_error=slack,
+        points=points,
     )
 
 
@@ -127,7 +131,7 @@ def fixed_branches(problem: Problem, face: Entries, radius: float) -> bool:
     over = hessian(problem.state, problem.center, radius, face)
     gamma = MidRad.exact(np.array(problem.state.gamma))
     V = box(problem.center[face], radius) - over.gradient[face] * gamma
-    margin = np.sign(problem.center[face]) * V.mid - V.rad
+    margin = np.sign(problem.center[face]) * V.mid - V.rad * (1 + 2.0**-20)  # for an independent evaluation
     threshold = round_up(Fraction(problem.state.gamma) * Fraction(problem.state.lam))
     # a rounded difference has the sign of the difference; one step down covers the rounding of `margin` itself
     return bool((np.nextafter(margin, -np.inf) > threshold).all())
@@ -135,25 +139,26 @@ def fixed_branches(problem: Problem, face: Entries, radius: float) -> bool:
 
 def _curvature(problem: Problem, face: Entries, attempt: Attempt) -> Curvature:
     radius, gamma = attempt.outcome.stage.radius, problem.state.gamma
-    at, low, high = problem.curvature_at_center(face)
-    basis = eigenbasis(at.K.mid)
+    centre = problem.curvature_at_center(face)
+    K = centre.at.K
+    basis = eigenbasis(K.mid)
     # the basis is of the midpoint of the enclosure of K(U); its radius joins the residual
-    spread = variation(at.K, MidRad.exact(at.K.mid))
-    radii = radius * 2.0 ** -np.arange(HALVINGS, -1, -1.0)
-    moved = [variation(hessian(problem.state, problem.center, t, face).K, at.K) for t in radii.tolist()]
-    rates = [
-        min(
-            contraction_constant(float(np.nextafter(low - v, -np.inf)), float(np.nextafter(high + v, np.inf)), gamma),
-            attempt.outcome.q,
-        )
-        for v in moved
-    ]
+    spread = variation(K, MidRad.exact(K.mid))
+    radii = radius * np.array(SHARES)
+    moved = [relaxed_up(variation(hessian(problem.state, problem.center, t, face).K, K)) for t in radii.tolist()]
+    rates = [attempt.outcome.q] * len(moved)
+    if len(face[0]):
+        low, high = Fraction(centre.low), Fraction(centre.high)
+        rates = [
+            min(q, contraction_constant(low - v, high + v, gamma))
+            for q, v in zip(rates, map(Fraction, moved), strict=True)
+        ]
     return Curvature(
         gamma=gamma,
         Q=basis.Q,
         lam=basis.lam,
-        distance=basis.distance,
-        residual=round_up(Fraction(basis.residual) + Fraction(spread)),
+        distance=relaxed_up(basis.distance),
+        residual=relaxed_up(round_up(Fraction(basis.residual) + Fraction(spread))),
         radii=radii,
         variation=np.array(moved),
         rates=np.array(rates),

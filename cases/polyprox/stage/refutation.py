@@ -22,6 +22,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from certify.arithmetic.directed import relaxed_down
 from certify.arithmetic.midrad import MidRad
 from certify.contraction.fixed_point import newton_kantorovich
 from certify.contraction.rayleigh import rayleigh_lower, rayleigh_upper
@@ -53,6 +54,10 @@ class Refutation:
     def refuted(self) -> bool:
         """Whether the fixed point exists, is strictly complementary, and repels."""
         return not self.reason
+
+    def kappa(self, gamma: float) -> float:
+        """The bound that refutes: of the largest eigenvalue if that is above 2 / gamma, else of the smallest, below 0."""
+        return self.kappa_high if Fraction(self.kappa_high) * Fraction(gamma) > 2 else self.kappa_low
 
 
 def refute(state: State, center: NDArray[np.float64]) -> Refutation:
@@ -97,8 +102,9 @@ def _in_cube(state: State, center: NDArray[np.float64], active: Entries, radius:
     if not (over.gradient.size[inactive] < state.lam).all():
         return _nothing(radius, "an inactive entry may become active: complementarity is not strict")
     _, vectors = np.linalg.eigh(over.K.mid)
-    high = rayleigh_lower(over.K.mid, over.K.rad, vectors[:, -1])
-    low = rayleigh_upper(over.K.mid, over.K.rad, vectors[:, 0])
+    # relaxed as they are published; a bound of the wrong sign refutes nothing
+    high = relaxed_down(rayleigh_lower(over.K.mid, over.K.rad, vectors[:, -1]))
+    low = -relaxed_down(-rayleigh_upper(over.K.mid, over.K.rad, vectors[:, 0]))
     if Fraction(state.gamma) * Fraction(high) > 2:
         return Refutation(radius, high, low, tuple(vectors[:, -1].tolist()), "")
     if low < 0:

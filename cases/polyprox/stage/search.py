@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 
@@ -18,6 +18,7 @@ from .problem import Problem
 PAPER_RADII = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001, 0.00003, 0.00001, 0.000003, 0.000001)
 PROBES = (1e-9, 1e-12, 1e-14)
 LARGEST_RADIUS = 1.0
+GROWTHS = 9  # attempts at a larger ball
 ROUNDS = 4  # of choosing a new step for the ball it needs
 
 
@@ -55,11 +56,11 @@ def paper_protocol(problem: Problem, method: str, tol: float, radii: Sequence[fl
     return Search(problem, tuple(attempts), None, None)
 
 
-def search_face(problem: Problem, tol: float, bisections: int = 3) -> Search:
-    """The smallest ball that certifies `tol`, by raising (d + eps) / (1 - q) until it passes; then the largest, by doubling.
+def search_face(problem: Problem, tol: float, growths: int = GROWTHS) -> Search:
+    """The smallest ball that certifies `tol`, by raising (d + eps) / (1 - q) until it passes; then the largest, by growing.
 
     q grows and d + eps <= (1 - q) r gets easier with r, so the certified radii are an interval as far as the enclosures are
-    monotone; nothing relies on it.
+    monotone; nothing relies on it. Where the smallest certified ball does not reach `tol`, no larger one is looked for.
     """
     attempts: list[Attempt] = []
 
@@ -82,24 +83,30 @@ def search_face(problem: Problem, tol: float, bisections: int = 3) -> Search:
         radius = max(_needed(attempt), 1.5 * radius)
     if smallest is None:
         return Search(problem, tuple(attempts), None, None)
-    largest = _largest(tried, smallest, bisections)
-    return Search(problem, tuple(attempts), smallest if _enough(smallest, tol) else None, largest)
+    if not _enough(smallest, tol):
+        return Search(problem, tuple(attempts), None, smallest)
+    largest = _largest(tried, smallest, growths)
+    return Search(problem, tuple(attempts), smallest, largest)
 
 
-def _largest(tried, smallest: Attempt, bisections: int) -> Attempt:  # type: ignore[no-untyped-def]
-    best, step, failed = smallest, 1e3, LARGEST_RADIUS * 2
-    while step > 2 and (radius := best.outcome.stage.radius * step) < failed:
-        attempt = tried(radius)
-        if attempt.outcome.certified:
-            best = attempt
-        else:
-            failed, step = radius, sqrt(step)
-    for _ in range(bisections):
-        attempt = tried(sqrt(best.outcome.stage.radius * min(failed, LARGEST_RADIUS)))
+def _largest(tried: Callable[[float], Attempt], smallest: Attempt, growths: int) -> Attempt:
+    """The largest certified ball that `growths` attempts find: q is nearly linear in the radius, which says where it is 1."""
+    best, failed = smallest, 2 * LARGEST_RADIUS
+    for _ in range(growths):
+        radius, q = best.outcome.stage.radius, best.outcome.q
+        if failed < 1.5 * radius:
+            break
+        risen, gap = q - smallest.outcome.q, 1 - smallest.outcome.q
+        guess = radius * min(0.9 * gap / risen, 1e5) if risen > 1e-3 * gap else 1e3 * radius
+        if not 1.2 * radius < guess < 0.9 * failed:
+            guess = sqrt(radius * failed)
+        attempt = tried(min(guess, LARGEST_RADIUS))
         if attempt.outcome.certified:
             best = attempt
         else:
             failed = attempt.outcome.stage.radius
+        if best.outcome.stage.radius == LARGEST_RADIUS:
+            break
     return best
 
 

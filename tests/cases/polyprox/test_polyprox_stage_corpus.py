@@ -71,7 +71,7 @@ def test_small_instances_are_all_decided() -> None:
     assert tally.verdicts["new"] == {"certified": 18}
     assert sum(tally.verdicts["recorded"].values()) == 18
     assert tally.verdicts["recorded"]["refuted"] > 0
-    assert np.median(tally.excesses) <= 1e-6
+    assert np.median(tally.excesses) <= 2e-6  # what the published mu and L give away
 
 
 @pytest.mark.slow
@@ -145,7 +145,7 @@ def test_the_sachs_stage_with_too_long_a_step_is_refuted() -> None:
     steepest = problem.state.gamma * found.kappa_high
     assert steepest == pytest.approx(3.8, abs=0.1)
     active = problem.center != 0
-    assert steepest == pytest.approx(problem.state.gamma * spectrum(problem, active).max(), rel=1e-6)
+    assert steepest == pytest.approx(problem.state.gamma * spectrum(problem, active).max(), rel=2e-6)
     shorter = replace(problem.state, gamma=1.9 / found.kappa_high)
     assert search_face(Problem(shorter, BINARY64), TOL).smallest is not None
     assert not refute(shorter, problem.center).refuted

@@ -17,6 +17,9 @@ from certify.arithmetic import BINARY64
 from certify.contraction.modal import Prediction
 from certify.errors import InputRejected
 
+#: More points than any replay has updates: a bound for each.
+EVERY = 100_000
+
 
 @dataclass
 class Replay:
@@ -53,7 +56,7 @@ def balls(problem: Problem) -> list[Attempt]:
     return [found.largest, middle] if middle.outcome.certified else [found.largest]
 
 
-def replayed(problem: Problem, attempt: Attempt, seed: int, most: int) -> Replay | None:
+def replayed(problem: Problem, attempt: Attempt, seed: int, most: int, points: int = 200) -> Replay | None:
     """Float64 updates from half the radius, in a seeded direction of the face, to a thousandth of the radius."""
     state, radius = problem.state, attempt.outcome.stage.radius
     free = (state.M != 0) & ~problem.inactive(radius)
@@ -61,7 +64,7 @@ def replayed(problem: Problem, attempt: Attempt, seed: int, most: int) -> Replay
         return None
     D = np.random.default_rng(seed).normal(size=free.shape) * free
     W = problem.center + D * (radius / 2 / np.linalg.norm(D))
-    predicted = prediction(problem, attempt, W, radius / 1000)
+    predicted = prediction(problem, attempt, W, radius / 1000, points=points)
     if predicted.modal is None or predicted.modal > most:
         return None
     fixed = polish(state, extended=True, max_iterations=0)
@@ -114,12 +117,13 @@ def test_replayed_distances_stay_below_both_bounds(p: int, seeds: range, new: bo
 @pytest.mark.parametrize("new", [False, True])
 @pytest.mark.parametrize("p", corpus.SIZES)
 def test_the_corpus_stays_below_both_bounds(p: int, new: bool) -> None:
-    """All snapshots of a size, replays of up to 30,000 updates; benchmarks/contraction.py reports the ratios."""
+    """All snapshots of a size, at every one of up to 60,000 updates; benchmarks/contraction.py reports the ratios."""
     ratios = []
     for seed, problem in enumerate(problems(p, corpus.SEEDS, new)):
         for attempt in balls(problem):
-            replay = replayed(problem, attempt, seed, 30_000)
+            replay = replayed(problem, attempt, seed, 30_000, EVERY)
             if replay is not None:
+                assert np.array_equal(replay.predicted.updates, np.arange(len(replay.distances)))
                 check(replay)
                 ratios.append(replay.ratio)
     assert len(ratios) >= 15

@@ -9,7 +9,7 @@ import pytest
 from certify.cases.polyprox import corpus
 from certify.cases.polyprox.stage.hessian import Enclosed, hessian
 from certify.cases.polyprox.stage.polish import polish
-from certify.cases.polyprox.stage.problem import relative_variation
+from certify.cases.polyprox.stage.variation import frame_at, relative_variation
 
 from certify.arithmetic.midrad import MidRad, box
 
@@ -21,7 +21,9 @@ def test_no_hessian_of_the_ball_varies_by_more_than_its_share(p: int, seed: int,
     state = replace(state, W=polish(state).U)
     face = np.nonzero(state.W)
     at = hessian(state, state.W, 0.0, face)
-    e = relative_variation(hessian(state, state.W, radius, face), at, state.rho)
+    frame = frame_at(at)
+    assert frame is not None
+    e = relative_variation(hessian(state, state.W, radius, face), at, state.rho, frame)
     values, Q = np.linalg.eigh(at.K.mid)
     T = Q / np.sqrt(values)
     rng = np.random.default_rng(0)
@@ -45,8 +47,10 @@ def test_each_part_of_the_variation_counts() -> None:
     one, nothing = MidRad.exact(np.array(1.0)), MidRad.exact(still)
     K = np.eye(n) + rho * np.outer(k, k)
     at = Enclosed(one, nothing, MidRad.exact(K), nothing, MidRad.exact(k))
-    slope = relative_variation(Enclosed(one, nothing, MidRad.exact(K), nothing, box(k, r)), at, rho)
-    cycle = relative_variation(Enclosed(one, nothing, MidRad.exact(K), box(still, r), MidRad.exact(k)), at, rho)
+    frame = frame_at(at)
+    assert frame is not None
+    slope = relative_variation(Enclosed(one, nothing, MidRad.exact(K), nothing, box(k, r)), at, rho, frame)
+    cycle = relative_variation(Enclosed(one, nothing, MidRad.exact(K), box(still, r), MidRad.exact(k)), at, rho, frame)
     L = np.linalg.inv(np.linalg.cholesky(K))
     for signs in rng.choice([-1.0, 1.0], (20, n)):
         h = k + r * signs
@@ -54,3 +58,26 @@ def test_each_part_of_the_variation_counts() -> None:
         seen = [np.abs(np.linalg.eigvalsh(L @ m @ L.T)).max() for m in moved]
         assert 0 < seen[0] <= slope
         assert 0 < seen[1] <= cycle
+
+
+def test_the_share_does_not_depend_on_a_choice_of_eigenvectors() -> None:
+    """K = I + a hair: any orthogonal matrix is nearly an eigenbasis, but e moves by no more than the hair."""
+    rng = np.random.default_rng(2)
+    n = 5
+    one, nothing = MidRad.exact(np.array(1.0)), MidRad.exact(np.zeros((n, n)))
+    moves, slope = box(np.zeros((n, n)), rng.uniform(size=(n, n)) * 1e-3), MidRad.exact(np.zeros(n))
+    shares = []
+    for _ in range(10):
+        hair = rng.normal(size=(n, n)) * 1e-12
+        at = Enclosed(one, nothing, MidRad.exact(np.eye(n) + hair + hair.T), nothing, slope)
+        frame = frame_at(at)
+        assert frame is not None
+        shares.append(relative_variation(Enclosed(one, nothing, at.K, moves, slope), at, 1.0, frame))
+    assert max(shares) - min(shares) < 1e-9 * max(shares)
+
+
+def test_an_indefinite_hessian_has_no_frame() -> None:
+    """No Cholesky factor, or none that is proved to be one."""
+    one, nothing = MidRad.exact(np.array(1.0)), MidRad.exact(np.zeros((2, 2)))
+    for K in (MidRad.exact(np.diag([1.0, -1.0])), box(np.eye(2), 2.0)):
+        assert frame_at(Enclosed(one, nothing, K, nothing, MidRad.exact(np.zeros(2)))) is None
