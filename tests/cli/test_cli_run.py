@@ -93,10 +93,27 @@ def test_a_long_trajectory_has_one_table(certify, trajectory_file):
     assert "input rho overflows at state 5" in " ".join(result.stderr.split())
 
 
-def test_the_stage_is_tried_only_when_asked(certify, state_file):
-    """No claims about the stage without --methods; with all four, one that is undecided makes the run so."""
+def test_the_face_test_is_made_unasked_and_does_not_count(certify, state_file):
+    """Without --methods the face test of a small state, whose refutation leaves the verdict; none with --methods none."""
+    for options, made in (([], ["contraction/face"]), (["--methods", "none"], [])):
+        assert certify("run", state_file(gamma=3.0), *options, "-o", "report.json").exit_code == 0
+        report = read("report.json")
+        found = [c for c in report.claims if c.kind == "contraction"]
+        assert [c.id for c in found] == made
+        assert all(c.verdict is Verdict.REFUTED and c.id not in report.required for c in found)
+
+
+def test_a_state_of_many_variables_is_not_tested_unasked(certify, monkeypatch, state_file):
+    """Above the number of variables that the help page names."""
+    monkeypatch.setattr("certify.cases.polyprox.case.MOST_UNASKED", 2)
     assert certify("run", state_file(), "-o", "report.json").exit_code == 0
-    assert not [c for c in read("report.json").claims if c.kind in ("contraction", "updates")]
+    assert not [c for c in read("report.json").claims if c.kind == "contraction"]
+    assert certify("run", state_file(), "--methods", "face", "--format", "float64", "-o", "report.json").exit_code == 0
+    assert [c for c in read("report.json").claims if c.kind == "contraction"]
+
+
+def test_all_methods_can_be_asked_for(certify, state_file):
+    """With all four, one that is undecided makes the run so."""
     result = certify("run", state_file(), "--methods", ",".join(METHODS), "-o", "report.json")
     assert result.exit_code == 1, result.stderr
     verdicts = {c.id: c.verdict for c in read("report.json").claims if c.kind == "contraction"}

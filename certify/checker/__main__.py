@@ -1,0 +1,102 @@
+"""The command `python -m certify.checker`, and `certify check`, which is the same."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from certify.checker import Beyond, Finding, Rejected, check, claims_of, matches, parse_json
+from certify.checker.document import MAX_BYTES, shown
+
+DESCRIPTION = "Prove every claim of a report again, from the state file alone."
+EPILOG = """Exit codes: 0 every certified or refuted claim is proved again; 1 nothing is wrong, but a claim is beyond this
+checker; 2 usage; 3 a claim, the report or a file is rejected."""
+MOST_CANDIDATES = 100
+
+
+def main() -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser("python -m certify.checker", description=DESCRIPTION, epilog=EPILOG)
+    parser.add_argument("report", metavar="REPORT", help="the report file")
+    parser.add_argument("--state", metavar="FILE", help="the states; without it, the file beside the report that fits")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    given = parser.parse_args()
+    return run(given.report, given.state, given.json)
+
+
+def run(report: str, state: str | None, as_json: bool, name: str = "certify.checker") -> int:
+    """Check, print the findings, and return the exit code."""
+    try:
+        data = _bytes(Path(report))
+        found = _bytes(Path(state)) if state else _beside(Path(report), data)
+        findings = check(data, found, lambda file: _bytes(Path(report).parent / file), _Progress())
+    except (Rejected, Beyond) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 3 if isinstance(error, Rejected) else 1
+    print(_as_json(findings) if as_json else "\n".join(_lines(findings)))
+    wrong = [x for x in findings if x.verdict == "rejected"]
+    for x in wrong:
+        print(f"{name}: claim {x.id} is rejected: {x.sentence}", file=sys.stderr)
+    open_ = any(x.verdict == "undecided" != x.claimed for x in findings)
+    return 3 if wrong else 1 if open_ else 0
+
+
+class _Progress:
+    """A line on standard error every two seconds."""
+
+    def __init__(self) -> None:
+        self.last = time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        if time.monotonic() - self.last > 2:
+            self.last = time.monotonic()
+            print(f"{done} of {total} claims checked", file=sys.stderr, flush=True)
+
+
+def _bytes(path: Path) -> bytes:
+    """A regular file's contents, at most one byte more than is read of any file."""
+    try:
+        if not path.is_file():
+            raise Rejected(f"there is no file {shown(str(path))}")
+        with path.open("rb") as stream:
+            return stream.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise Rejected(f"{shown(str(path))} cannot be read: {type(error).__name__}") from None
+
+
+def _beside(report: Path, data: bytes) -> bytes:
+    """The file beside the report whose tensors have the digests of its subject."""
+    subject = parse_json(data, "the report")
+    claims_of(subject)
+    candidates = sorted(x for x in report.parent.iterdir() if x.suffix in (".safetensors", ".npz"))
+    for path in candidates[:MOST_CANDIDATES]:
+        found = _bytes(path)
+        if matches(subject["subject"], found):
+            return found
+    raise Rejected("no file beside the report holds the state it is about: name it with --state")
+
+
+def _lines(findings: list[Finding]) -> Iterator[str]:
+    for x in findings:
+        bounds = "  ".join(f"{name} {float(value):.3g}" for name, value in x.proved.items())
+        note = "" if x.verdict == x.claimed and x.verdict != "undecided" else x.sentence
+        yield f"{x.verdict:9}  {x.id}  {bounds or note}".rstrip()
+    count = {v: sum(x.verdict == v for x in findings) for v in ("certified", "refuted", "undecided", "rejected")}
+    yield (
+        f"Of {len(findings)} claims {count['certified']} are certified and {count['refuted']} refuted, proved again here; "
+        f"{count['undecided']} undecided, {count['rejected']} rejected."
+    )
+
+
+def _as_json(findings: list[Finding]) -> str:
+    return json.dumps(
+        [{**vars(x), "proved": {k: str(value) for k, value in x.proved.items()}} for x in findings], indent=1
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

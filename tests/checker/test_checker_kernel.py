@@ -1,0 +1,165 @@
+"""Reports on a user's kernel: the graph file is interpreted, and refused where an index is out of place."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+
+import numpy as np
+import pytest
+from certify.cases.kernel.report import kernel_report
+from checker_reports import alone, changed, claim_of, findings
+
+from certify.arithmetic import format_named
+from certify.checker import Rejected
+from certify.checker.graph_file import from_file
+from certify.checker.program import inputs_of
+from certify.checker.rounding import FORMATS, emulate
+from certify.graph import layer, trace
+from certify.graph.graph_file import graph_tensors
+from certify.rounding.posterior import computed
+from certify.states import Saved
+from certify.states.safetensors_file import encode_safetensors
+
+
+def kernel(A, x):
+    """Every operation that a graph has."""
+    with layer("1"):
+        y = A @ x
+    with layer("2"):
+        z = np.maximum(y * 0.3 - 1.5, 0)
+        w = y + (z - y)
+    s = np.sum(z * z) + 2 * y[0]
+    return {"z": z, "s": s, "w": -w, "known": np.array([0.1, 0.0])}
+
+
+RNG = np.random.default_rng(0)
+INPUTS = {"A": RNG.normal(size=(3, 4)), "x": 4 * RNG.normal(size=4)}
+GRAPH = trace(kernel, INPUTS, order="serial")
+
+
+def encoded(saved: Saved) -> bytes:
+    """The bytes of a graph file."""
+    return encode_safetensors(saved.tensors, saved.metadata)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A report, its input file, and what reads the files beside it; 'large' overflows float16."""
+    folder = tmp_path_factory.mktemp("kernel")
+    inputs = {**INPUTS, "x": 1e4 * INPUTS["x"]}
+    kernel_report(kernel, inputs, formats=["float16", "float32"], center="x", radius=0.5).write(folder / "r.json")
+    report = json.loads((folder / "r.json").read_text())
+    (state,) = folder.glob("inputs-*")
+    return report, state.read_bytes(), lambda name: (folder / name).read_bytes()
+
+
+def test_every_claim_is_proved_again(made):
+    """At the inputs and on the ball; an overflow of float16 is replayed."""
+    report, state, files = made
+    found = findings(report, state, files)
+    assert {c["id"]: c["verdict"] for c in report["claims"]} == {f.id: f.verdict for f in found.values()}
+    assert {"certified", "refuted", "undecided"} == {f.verdict for f in found.values()}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_graph_file_is_the_program(name):
+    """The same bits in every format, outputs of known numbers included, and the same number of operations."""
+    program = from_file(encoded(graph_tensors(GRAPH)))
+    assert program.operations == GRAPH.n_operations
+    values, first = emulate(
+        program, FORMATS[name], inputs_of(program, {n: x.ravel().tolist() for n, x in INPUTS.items()})
+    )
+    assert first is None
+    for output in ("z", "s", "w"):
+        wanted = computed(GRAPH, format_named(name), INPUTS, output).ravel().tolist()
+        assert program.values(output, values) == wanted
+
+
+def test_false_claims_about_a_kernel_are_rejected(made):
+    """Bounds, words, the ball's centre, and a witness that does not overflow."""
+    report, state, files = made
+    ball, over = "rounding/float32/serial/ball", "range/float16/serial/ball"
+    witness = claim_of(report, over)["witness"]["inputs"]["x"]
+    for name, *path, value in (
+        (ball, "bounds", "eps_s", "0x1p-60"),
+        (ball, "bounds", {}),
+        (ball, "parameters", "region", "center", "A"),
+        (ball, "parameters", "region", "radius", "0x1p+1"),
+        (ball, "assumptions", claim_of(report, ball)["assumptions"][:4]),
+        (over, "witness", "inputs", {}),
+        (over, "witness", "inputs", "x", ["0x0p+0"] * len(witness)),
+        (over, "witness", "layer", "2"),
+    ):
+        bad = alone(changed(report, name, *path, to=value), name)
+        assert findings(bad, state, files)[name].verdict == "rejected"
+
+
+@pytest.mark.parametrize("key", ["graph", "tensors", "kernel", "file", "sha256"])
+def test_the_subject_is_the_kernel_and_its_inputs(made, key):
+    """Without one of its parts, or with another graph, there is no subject."""
+    report, state, files = made
+    bad = copy.deepcopy(report)
+    if key in ("file", "sha256"):
+        bad["subject"]["graph"][key] = {"file": "../graph", "sha256": "0" * 64}[key]
+    else:
+        bad["subject"][key] = None
+    with pytest.raises(Rejected):
+        findings(bad, state, files)
+
+
+def test_another_graph_under_the_same_name_is_rejected(made):
+    """Its digest differs."""
+    report, state, _ = made
+    with pytest.raises(Rejected, match="digest"):
+        findings(report, state, lambda name: encoded(graph_tensors(trace(lambda A, x: A @ x, INPUTS, order="serial"))))
+
+
+def test_bytes_of_a_graph_file_cannot_be_changed_unseen(made):
+    """Any change of one entry of one array is refused, or is another program that has another digest; never a crash."""
+    good = graph_tensors(GRAPH)
+    refused = 0
+    for name, array in good.tensors.items():
+        for k in range(0, array.size, max(1, array.size // 12)):
+            for value in (-1, 0, 7, 2**31 - 1):
+                with np.errstate(over="ignore"):
+                    spoiled = array.copy().ravel()
+                    spoiled[k] = np.array(value).astype(array.dtype)
+                data = encoded(Saved({**good.tensors, name: spoiled.reshape(array.shape)}, good.metadata))
+                try:
+                    program = from_file(data)
+                except Rejected as error:
+                    refused += 1
+                    assert str(error).isprintable()
+                    continue
+                values = [1.0] * sum(map(len, program.inputs.values()))
+                emulate(program, FORMATS["float64"], values)
+    assert refused > 200
+
+
+@pytest.mark.parametrize("key", ["order", "inputs", "outputs", "places"])
+@pytest.mark.parametrize("text", ["", "[]", "1", '["x", "x"]', "[[1, 2]]", '{"a": 1}', "pairwise"])
+def test_metadata_of_a_graph_file_are_checked(key, text):
+    """Names, places and the order of sums."""
+    good = graph_tensors(GRAPH)
+    with pytest.raises(Rejected):
+        from_file(encoded(Saved(good.tensors, {**good.metadata, key: text})))
+
+
+def test_an_overwrite_needs_its_difference():
+    """x + d is exactly y only if d is y - x: another node in its place is refused."""
+    good = graph_tensors(GRAPH)
+    (k,) = np.flatnonzero(good.tensors["op"] == 9)
+    right = good.tensors["right"].copy()
+    at = good.tensors["right_at"][k + 1] - 1
+    right[at] -= 1
+    with pytest.raises(Rejected, match="difference"):
+        from_file(encoded(Saved({**good.tensors, "right": right}, good.metadata)))
+
+
+def test_the_digest_is_that_of_the_file(made):
+    """As `sha256sum` gives it."""
+    report, _, files = made
+    graph = report["subject"]["graph"]
+    assert hashlib.sha256(files(graph["file"])).hexdigest() == graph["sha256"]

@@ -1,0 +1,211 @@
+"""The checker's own reading of state files, against `certify.states` on the same files."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+
+import numpy as np
+import pytest
+from certify.cases.polyprox import states_from
+from checker_reports import small_states
+
+from certify.checker.document import Beyond, Rejected
+from certify.checker.saved import States, read
+from certify.states import Saved, digest, load_stream
+from certify.states.npz_file import encode_npz
+from certify.states.safetensors_file import encode_safetensors
+
+DTYPES = ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?")
+
+
+def tensors_of_every_type():
+    """Shapes with 0 to 3 axes, one of length 0 and one of length 1."""
+    rng = np.random.default_rng(4)
+    shapes = [(), (3,), (2, 3), (2, 1, 3), (0, 4), (1, 1)]
+    arrays = {
+        f"{d}{s}".replace("?", "b"): np.asarray(rng.integers(0, 2, s) * 3).astype(d) for d in DTYPES for s in shapes
+    }
+    return arrays | {"half": np.asarray(rng.normal(size=(4, 5)), order="F"), "strange name é": np.ones(2)}
+
+
+def same(mine, theirs: Saved) -> None:
+    """Equal names, digests, numbers and metadata."""
+    assert set(mine.tensors) == set(theirs.tensors)
+    assert dict(mine.metadata) == dict(theirs.metadata)
+    for name, array in theirs.tensors.items():
+        assert mine.tensors[name].digest() == digest(array)
+        assert mine.tensors[name].values() == array.ravel().tolist()
+
+
+@pytest.mark.parametrize("encode", [encode_safetensors, encode_npz])
+def test_files_are_read_as_the_producer_reads_them(encode):
+    """Every element type, scalars and empty arrays, metadata with any letters."""
+    data = encode(tensors_of_every_type(), {"alpha": "0x1p-1", "ä": "ö"})
+    same(read(data, "it"), load_stream(io.BytesIO(data), "it.npz"))
+
+
+@pytest.mark.parametrize("writer", [np.savez, np.savez_compressed])
+def test_archives_of_numpy_are_read(writer):
+    """Packed, in Fortran order, big-endian."""
+    rng = np.random.default_rng(6)
+    arrays = {
+        "fortran": np.asarray(rng.normal(size=(3, 4)), order="F"),
+        "deep": np.asarray(rng.normal(size=(2, 1, 3, 4)), order="F"),
+        "big": rng.normal(size=(3, 2)).astype(">f4"),
+        "short": np.asarray(rng.integers(0, 99, size=(3, 2)), dtype=">i2", order="F"),
+        "transposed": rng.normal(size=(4, 3)).T,
+    }
+    stream = io.BytesIO()
+    writer(stream, **arrays)
+    same(read(stream.getvalue(), "it"), load_stream(io.BytesIO(stream.getvalue()), "it.npz"))
+
+
+def test_bfloat16_is_widened():
+    """As the producer does: the digest is that of the binary32 numbers."""
+    body = np.array([0x3F80, 0xC040, 0x0001], dtype="<u2").tobytes()
+    header = json.dumps({"x": {"dtype": "BF16", "shape": [3], "data_offsets": [0, 6]}}).encode()
+    data = len(header).to_bytes(8, "little") + header + body
+    same(read(data, "it"), load_stream(io.BytesIO(data), "it.safetensors"))
+
+
+def safetensors(header: object, body: bytes = b"\0" * 8) -> bytes:
+    """A file with this header."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + body
+
+
+def entry(**changes: object) -> dict[str, object]:
+    """A good description of one number, with changes."""
+    return {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]} | changes
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\0" * 7, b"\xff" * 16, safetensors([]), safetensors(b'{"x": 1'), safetensors({"x": 1})]
+    + [safetensors({"x": entry(**c)}) for c in ({"dtype": "F8"}, {"dtype": 3}, {"shape": [2]}, {"shape": [True]})]
+    + [safetensors({"x": entry(**c)}) for c in ({"shape": [-1]}, {"shape": "1"}, {"data_offsets": [8, 0]})]
+    + [safetensors({"x": entry(**c)}) for c in ({"data_offsets": [0, 9]}, {"data_offsets": [0]}, {"more": 1})]
+    + [safetensors({"x": entry(shape=[1] * 33)}), safetensors({"x": entry(), "y": entry()})]
+    + [safetensors({"x": entry()}, b"\0" * 9), safetensors({"x": entry()}, b"\xff" * 8)]
+    + [safetensors({"x": entry(dtype="F32", shape=[1], data_offsets=[4, 8])}), safetensors({"__metadata__": {"a": 1}})]
+    + [safetensors(b'{"x": {"dtype": "BOOL", "shape": [8], "data_offsets": [0, 8]}}', b"\2" * 8)]
+    + [safetensors(b'{"x": 1, "x": 1}'), b"PK\3\4"],
+)
+def test_damaged_files_are_rejected(data):
+    """One sentence, whatever is wrong."""
+    with pytest.raises(Rejected) as caught:
+        read(data, "the state file")
+    assert str(caught.value).isprintable()
+
+
+def npy(header: str, body: bytes = b"\0" * 8) -> bytes:
+    """A member of an archive."""
+    text = header.encode()
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + body
+
+
+GOOD = "{'descr': '<f8', 'fortran_order': False, 'shape': (1,)}"
+
+
+@pytest.mark.parametrize(
+    ("name", "member"),
+    [("x.npy", npy(GOOD.replace("<f8", descr))) for descr in ("|O", "<c8", "<f16", "V8", "<U2", "<f٨")]
+    + [
+        ("x.npy", npy(GOOD.replace("(1,)", s)))
+        for s in ("(2,)", "1", "(True,)", "(-1,)", "(1.0,)", "(" * 500 + "1" + ")" * 500)
+    ]
+    + [
+        ("x.npy", npy(h))
+        for h in ("", "{}", "__import__('os').getcwd()", GOOD + " " * 2000, "[" * 900, "-" * 900 + "1")
+    ]
+    + [("x.npy", b""), ("x.npy", npy(GOOD)[:20]), ("x.txt", npy(GOOD)), ("x.npy", npy(GOOD, b"\0" * 9))]
+    + [("__metadata__.npy", npy(GOOD)), ("x.npy", npy(GOOD, np.float64(np.nan).tobytes()))],
+)
+def test_damaged_archives_are_rejected(name, member):
+    """Objects, structures, headers that are programs or promise another size."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr(name, member)
+    with pytest.raises(Rejected):
+        read(stream.getvalue(), "it")
+
+
+def test_an_archive_with_a_name_twice_is_rejected():
+    """zipfile would give the last one."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("x.npy", npy(GOOD))
+        archive.writestr("x.npy", npy(GOOD))
+    with pytest.raises(Rejected):
+        read(stream.getvalue(), "it")
+
+
+@pytest.mark.parametrize("encode", [encode_safetensors, encode_npz])
+@pytest.mark.parametrize("count", [1, 3])
+def test_states_are_those_of_the_producer(encode, count):
+    """Every number of every state."""
+    from certify.cases.polyprox import saved_from
+
+    saved = saved_from(small_states(count, p_max=7))
+    mine = States(read(encode(saved.tensors, saved.metadata), "it"))
+    assert mine.count == count
+    for k, theirs in enumerate(states_from(saved)):
+        state = mine.state(k)
+        for name in ("W", "Sigma", "M"):
+            assert getattr(state, name) == getattr(theirs, name).tolist()
+        for name in ("p", "p_max", "N", "alpha", "rho", "gamma", "lam", "b"):
+            assert getattr(state, name) == getattr(theirs, name)
+    for k in (-1, count, True, "0", None, 0.0):
+        with pytest.raises(Rejected):
+            mine.state(k)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("W", np.ones((3, 3))),
+        ("W", np.ones((2, 3))),
+        ("W", np.zeros((0, 3, 3))),
+        ("M", np.ones((3, 3))),
+        ("M", np.zeros((2, 2))),
+        ("Sigma", np.arange(9.0).reshape(3, 3)),
+        ("rho", -1.0),
+        ("gamma", 0.0),
+        ("lam", -1.0),
+        ("b", 2),
+        ("p_max", 2),
+        ("p_max", 4.5),
+        ("alpha", np.ones(3)),
+        ("more", np.ones(1)),
+        ("M", np.full((3, 3), 0.5)),
+        ("W", np.int64(2**53 + 1) * (1 - np.eye(3, dtype=int))),
+    ],
+)
+def test_what_is_no_state_is_rejected(name, value):
+    """What the producer refuses, the checker does."""
+    good = small_states()
+    tensors = {
+        n: np.asarray(getattr(good, n)) for n in ("W", "Sigma", "M", "alpha", "rho", "gamma", "lam", "b", "p_max")
+    }
+    assert States(read(encode_npz(tensors, {}), "it")).state(0).p == 3
+    with pytest.raises(Rejected):
+        States(read(encode_npz(tensors | {name: np.asarray(value)}, {}), "it")).state(0)
+
+
+@pytest.mark.parametrize("text", ["", "x", "nan", "inf", "٣", "1_0", "0x", "1e999"])
+def test_controls_are_plain_numbers(text):
+    """In ASCII, finite."""
+    good = small_states()
+    tensors = {n: np.asarray(getattr(good, n)) for n in ("W", "Sigma", "M", "rho", "gamma", "lam", "b", "p_max")}
+    with pytest.raises(Rejected):
+        States(read(encode_npz(tensors, {"alpha": text}), "it")).state(0)
+
+
+def test_data_instead_of_a_covariance_is_beyond_the_checker():
+    """NumPy's covariance rounds in an order that nobody fixed."""
+    good = small_states()
+    tensors = {n: np.asarray(getattr(good, n)) for n in ("W", "M", "alpha", "rho", "gamma", "lam", "b", "p_max")}
+    with pytest.raises(Beyond, match="covariance"):
+        States(read(encode_npz(tensors | {"X": np.ones((4, 3))}, {}), "it"))
