@@ -84,6 +84,14 @@ made anyway for states that take seconds.""",
 @tol_option
 @step_option
 @replay_option
+@click.option(
+    "--further",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Updates to replay beside a proved count, to be drawn on the page; a measurement.",
+)
 @click.option("--html", metavar="FILE", help="Also make a page of the report; needs the extra html.")
 @case_option
 def command(
@@ -98,6 +106,7 @@ def command(
     tol: float,
     step: str,
     replay: int,
+    further: int,
     html: str | None,
     case_name: str,
 ) -> int:
@@ -122,6 +131,7 @@ def command(
         tol=tol,
         step=step,
         replay=replay,
+        further=further,
     )
     require_place(output, state)
     if html is not None:

@@ -142,3 +142,14 @@ def test_without_the_extra(certify, report_file, monkeypatch):
     """The refusal names what to install, before any work."""
     monkeypatch.setitem(sys.modules, "jinja2", None)
     assert "pip install 'certify[html]'" in complaint(certify("html", report_file, "--state", "absent.npz"), 3)
+
+
+def test_run_makes_the_page_of_its_report(certify, state_file):
+    """`run --html` writes what `html` would; a page in place of the state is refused before any work."""
+    state = state_file()
+    ran = certify("run", state, "--methods", "none", "-o", "report.json", "--html", "page.html")
+    assert ran.exit_code == 0
+    assert "Page: page.html" in ran.stderr
+    assert certify("html", "report.json", "-o", "again.html").exit_code == 0
+    assert Path("page.html").read_bytes() == Path("again.html").read_bytes()
+    assert "would be lost" in complaint(certify("run", state, "--html", state), 3)

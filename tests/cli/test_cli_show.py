@@ -313,7 +313,7 @@ def test_demo_is_a_run(certify, monkeypatch, state_file):
     saved = load(state_file())
     monkeypatch.setattr("certify.cases.polyprox.case.PolyProx.demo", lambda *args: (saved, "Small states"))
     assert certify("demo").exit_code == 0
-    asked = ["--update-tol", "0.001", "--replay", "2000", "--methods", "face"]
+    asked = ["--update-tol", "0.001", "--replay", "2000", "--further", "200", "--methods", "face"]
     certify("run", "demo/states.safetensors", *asked, "-o", "again.json")
     # the demo's verdict does not rest on the claims about the stage; the claims are the same
     assert read("again.json").claims == read("demo/report.json").claims
@@ -351,5 +351,5 @@ def test_demo_makes_its_directory(certify, monkeypatch, state_file, tmp_path):
     saved = load(state_file())
     monkeypatch.setattr("certify.cases.polyprox.case.PolyProx.demo", lambda *args: (saved, "Small states"))
     assert certify("demo", "-o", "a/b/report.json").exit_code == 0
-    assert {p.name for p in (tmp_path / "a" / "b").iterdir()} == {"report.json", "states.safetensors"}
+    assert {p.name for p in (tmp_path / "a" / "b").iterdir()} == {"report.html", "report.json", "states.safetensors"}
     assert "cannot make the directory" in complaint(certify("demo", "-o", "state.npz/report.json"), 3)

@@ -196,7 +196,7 @@ class StageCertifier:
             if way.prediction.norm is not None:
                 counts["norm_count"] = way.prediction.norm
             bounds = {name: str(n) for name, n in counts.items()} | {name: to_hex(x) for name, x in numbers.items()}
-            display = {name: f"{n:,}" for name, n in counts.items()} | _decimals(numbers)
+            display = {name: str(n) for name, n in counts.items()} | _decimals(numbers)
             parameters |= {"replayed": way.entry.replayed, "radius": to_hex(way.attempt.outcome.stage.radius)}
             parameters["through"] = "" if way.through is None else to_hex(way.through.outcome.stage.radius)
             if way.entry.replayed:
