@@ -20,10 +20,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "rounding
 
 from rounding_grid import RADIUS, cases, outcome
 
-from certify.arithmetic import FORMATS
+from certify.arithmetic import BFLOAT16, BINARY16, BINARY32, BINARY64
 from certify.rounding import point, running
 from certify.rounding.attained import attained
 
+FORMATS = {f.name: f for f in (BINARY16, BFLOAT16, BINARY32, BINARY64)}
 PAPER = {"float16": 6960, "float32": 6270, "float64": 8270}
 METHODS = ("majorant", "running")
 

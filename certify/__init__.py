@@ -23,7 +23,10 @@ if TYPE_CHECKING:
         BINARY16,
         BINARY32,
         BINARY64,
+        E4M3,
+        E5M2,
         FORMATS,
+        TF32,
         Format,
         Ieee,
         enclosure,
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from certify.cases.kernel import KernelReport, kernel_report, write_kernel_report
     from certify.certificate import Claim, Report, Verdict
     from certify.errors import CertifyError, InputRejected, MissingExtra, OrderUnspecified, TraceRefused, Undecided
-    from certify.graph import Graph, Variable, evaluate, layer, lower, output, trace, with_order
+    from certify.graph import Graph, Variable, evaluate, layer, lower, order_named, output, trace, with_order
     from certify.rounding import Bounds, Range, Region, ball, majorant, point, range_test, relu_branches, running
     from certify.states import Saved, load, save
 
@@ -41,7 +44,10 @@ __all__ = [
     "BINARY16",
     "BINARY32",
     "BINARY64",
+    "E4M3",
+    "E5M2",
     "FORMATS",
+    "TF32",
     "Bounds",
     "CertifyError",
     "Claim",
@@ -70,6 +76,7 @@ __all__ = [
     "load",
     "lower",
     "majorant",
+    "order_named",
     "output",
     "point",
     "range_test",

@@ -5,20 +5,36 @@ where it is used.
 """
 
 from certify.arithmetic.enclosure import CrivalEnclosure, Enclosure, NumpyEnclosure, enclosure
-from certify.arithmetic.formats import BFLOAT16, BINARY16, BINARY32, BINARY64, FORMATS, Format, format_named
+from certify.arithmetic.formats import (
+    BFLOAT16,
+    BINARY16,
+    BINARY32,
+    BINARY64,
+    E4M3,
+    E5M2,
+    FORMATS,
+    TF32,
+    Format,
+    Overflow,
+)
 from certify.arithmetic.ieee import Ieee
+from certify.arithmetic.naming import format_named
 
 __all__ = [
     "BFLOAT16",
     "BINARY16",
     "BINARY32",
     "BINARY64",
+    "E4M3",
+    "E5M2",
     "FORMATS",
+    "TF32",
     "CrivalEnclosure",
     "Enclosure",
     "Format",
     "Ieee",
     "NumpyEnclosure",
+    "Overflow",
     "enclosure",
     "format_named",
 ]

@@ -24,6 +24,8 @@ _positive = np.frompyfunc(lambda n: n if n > 0 else fmpz(0), 1, 1)
 class Dyadic:
     """Exact evaluation; the order of a sum does not matter to its value."""
 
+    exact = True
+
     def empty(self, n: int) -> Values:
         """Room for n values."""
         return np.empty((2, n), dtype=object)

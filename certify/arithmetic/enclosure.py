@@ -42,6 +42,8 @@ def step_down(x: Floats) -> Floats:
 class _Outward:
     """Operations that are the same for both backends."""
 
+    exact = True  # enclosures of exact values: any order of a sum gives one
+
     def empty(self, n: int) -> Values:
         """Room for n values."""
         return np.empty((2, n))

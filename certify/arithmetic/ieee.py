@@ -1,7 +1,7 @@
-"""Emulation of IEEE arithmetic: the floats that the program computes, bit for bit.
+"""Emulation of floating-point arithmetic: the floats that the program computes, bit for bit.
 
 **Theorem (innocuous double rounding).** Let a, b be numbers of a format of precision p <= 24 whose exponents lie within
-[-1074 + p, 1023 - p]. Then rounding fl64(a o b) to the format gives the correctly rounded a o b, for o in +, -, *.
+[-400, 400]. Then rounding fl64(a o b) to the format gives the correctly rounded a o b, for o in +, -, *.
 
 *Proof.* A product has at most 2 p <= 48 <= 53 bits and an exponent inside binary64's range (binary32: at least
 2**-298), so fl64 is exact and there is one rounding only. For a sum let s = a + b be exact. If fl64(s) = s there is
@@ -15,6 +15,10 @@ s, its spacing is coarser and the same holds with a = 2**(e + 1), whose nearest 
 fl64 may move s: fl64(s) is not m. In the subnormal range sums are exact (they are multiples of the smallest
 subnormal below 2**(emin + 1)). Overflow: fl64 is monotone and the overflow threshold (2 - u) 2**emax is a midpoint. QED
 
+A fused multiply-add a b + c is not covered: a b is exact in binary64, but its sum with c may fall on a midpoint after
+the first rounding. That sum is rounded to odd instead (`certify.arithmetic.errorfree`), which 53 >= p + 2 bits make
+innocuous. What happens above the largest number, and flushing, look only at the rounded result.
+
 binary32 and binary64 use the hardware's own arithmetic; NumPy's `float16` computes the same numbers as the emulation.
 """
 
@@ -22,6 +26,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from certify.arithmetic.accumulators import accumulator
+from certify.arithmetic.errorfree import multiply_add, sum_to_odd
 from certify.arithmetic.formats import BINARY32, BINARY64, Floats, Format
 from certify.graph import Values
 
@@ -62,6 +68,24 @@ class Ieee:
         """fl(a b)."""
         return self._round(a * b)
 
+    def fma(self, a: Values, b: Values, c: Values) -> Values:
+        """fl(a b + c), rounded once; operands broadcast."""
+        return rounded_multiply_add(self.format, *(np.asarray(x, dtype=np.float64) for x in (a, b, c))).astype(
+            self._dtype
+        )
+
+    def accumulating(self, name: str) -> Ieee:
+        """The arithmetic in which sums of this format's products are accumulated. Raises InputRejected."""
+        return Ieee(accumulator(name, self.format))
+
+    def widen(self, a: Values) -> Values:
+        """Numbers of a narrower format as numbers of this one, exact."""
+        return a.astype(self._dtype)
+
+    def narrow(self, a: Values) -> Values:
+        """An accumulated total, rounded once to this format."""
+        return self.format.round(a.astype(np.float64)).astype(self._dtype)
+
     def neg(self, a: Values) -> Values:
         """-a, exact."""
         return -a
@@ -74,3 +98,10 @@ class Ieee:
         """fl(a 2**exponent), exact unless it underflows or overflows."""
         self.format.check_scale(exponent)
         return self._round(a * self._dtype(2.0**exponent))
+
+
+def rounded_multiply_add(format: Format, a: Floats, b: Floats, c: Floats) -> Floats:
+    """a b + c of numbers of the format, rounded once to it, as binary64."""
+    if format.precision == BINARY64.precision:
+        return format.round(multiply_add(a, b, c))
+    return format.round(sum_to_odd(np.asarray(a * b), c))  # the product is exact

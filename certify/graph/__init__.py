@@ -3,7 +3,7 @@
 from certify.graph.evaluation import AnyOrder, Arithmetic, Values, apply, evaluate, output
 from certify.graph.graph import ZERO, Graph, InputBlock, Instruction, Op, Output, live_terms
 from certify.graph.lowering import lower
-from certify.graph.orders import ORDERS, with_order
+from certify.graph.orders import ORDERS, Order, order_named, with_order
 from certify.graph.places import Place, layer
 from certify.graph.traced import Traced
 from certify.graph.tracing import Variable, trace
@@ -17,6 +17,7 @@ __all__ = [
     "InputBlock",
     "Instruction",
     "Op",
+    "Order",
     "Output",
     "Place",
     "Traced",
@@ -27,6 +28,7 @@ __all__ = [
     "layer",
     "live_terms",
     "lower",
+    "order_named",
     "output",
     "trace",
     "with_order",

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from certify.errors import InputRejected, OrderUnspecified
 from certify.graph.graph import ZERO, Graph, Instruction, Op, live_terms
-from certify.graph.orders import ORDERS
+from certify.graph.orders import ORDERS, Order, order_named
 
 Values = npt.NDArray[Any]
 
@@ -23,7 +23,12 @@ LANES_TOGETHER = 8192
 
 
 class Arithmetic(Protocol):
-    """What a graph is evaluated in; shapes are (..., lanes)."""
+    """What a graph is evaluated in; shapes are (..., lanes).
+
+    An arithmetic may also have `overwrite`; `fma(a, b, c)` for the order of that name; `accumulating` and `narrow` for
+    accumulators; `sum` and `dot` for `any-order` and for sums without an order; or `exact = True`, which says that its
+    results hold for the exact values, so that orders and accumulators do not matter.
+    """
 
     def empty(self, n: int) -> Values:
         """Room for the values of n nodes."""
@@ -55,6 +60,18 @@ class Arithmetic(Protocol):
 
     def scale(self, a: Values, exponent: int) -> Values:
         """Lanewise a * 2**exponent."""
+        ...
+
+
+class Accumulating(Arithmetic, Protocol):
+    """An arithmetic of a format, which may accumulate sums in a wider one."""
+
+    def accumulating(self, name: str) -> Any:
+        """The arithmetic of the accumulator; its `widen` takes this one's values to its own, exactly."""
+        ...
+
+    def narrow(self, a: Values) -> Values:
+        """The accumulator's totals, rounded once to the format."""
         ...
 
 
@@ -146,19 +163,38 @@ def _needed(graph: Graph, outputs: Iterable[str]) -> npt.NDArray[np.bool_]:
 
 
 def _reduce(graph: Graph, i: Instruction, arithmetic: Any, a: Values, b: Values) -> Values:
-    terms = len(i.left)
-    if graph.order is not None:
-        order = ORDERS[graph.order]
-        if i.op is Op.SUM:
-            return np.asarray(order(arithmetic, lambda k: a[..., k, :], terms))
-        product = order(arithmetic, _products(arithmetic, a, b), terms)
-        return np.asarray(product.reshape((*product.shape[:-2], -1)))
-    if not hasattr(arithmetic, "dot"):
+    order = None if graph.order is None else order_named(graph.order)
+    if order is not None and getattr(arithmetic, "exact", False):
+        order = ORDERS["serial"]
+    if (order is None or order.is_any) and not hasattr(arithmetic, "dot"):
         raise OrderUnspecified(
             f"the sum at {graph.describe(i.start)} has no order", "trace the kernel with an order such as serial"
         )
-    live = live_terms(i)
-    return np.asarray(arithmetic.sum(a, live) if i.op is Op.SUM else arithmetic.dot(a, b, live))
+    inner = arithmetic
+    if order is not None and order.accumulator:
+        inner = arithmetic.accumulating(order.accumulator)
+        a, b = inner.widen(a), inner.widen(b)
+    if order is None or order.is_any:
+        live = live_terms(i)
+        total = inner.sum(a, live) if i.op is Op.SUM else inner.dot(a, b, live)
+    elif i.op is Op.SUM:
+        total = order.total(inner, lambda k: a[..., k, :], len(i.left))
+    else:
+        product = _fused(inner, a, b) if order.kind == "fma" else _product(order, inner, a, b)
+        total = product.reshape((*product.shape[:-2], -1))
+    return np.asarray(total if inner is arithmetic else arithmetic.narrow(total))
+
+
+def _product(order: Order, arithmetic: Any, a: Values, b: Values) -> Values:
+    return np.asarray(order.total(arithmetic, _products(arithmetic, a, b), a.shape[-2]))
+
+
+def _fused(arithmetic: Any, a: Values, b: Values) -> Values:
+    """fl(... fl(fl(a0 b0) + a1 b1) ... ): the serial matrix product with fused multiply-adds, shape (..., I, J)."""
+    total = arithmetic.mul(a[..., 0, :, None], b[..., 0, None, :])
+    for k in range(1, a.shape[-2]):
+        total = arithmetic.fma(a[..., k, :, None], b[..., k, None, :], total)
+    return np.asarray(total)
 
 
 def _products(arithmetic: Arithmetic, a: Values, b: Values) -> Callable[[int], Values]:

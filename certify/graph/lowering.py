@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from certify.errors import InputRejected
 from certify.graph.assembly import Assembler
 from certify.graph.evaluation import Values, apply
 from certify.graph.graph import ZERO, Floats, Graph, Op, Output
-from certify.graph.orders import with_order
+from certify.graph.orders import ORDERS, order_named, with_order
 from certify.graph.places import Place
 
 
@@ -20,10 +21,15 @@ def lower(graph: Graph, order: str | None = None) -> Graph:
 
     Raises
     ------
-    InputRejected : the order has no model.
-    OrderUnspecified : neither the graph nor the call names an order.
+    InputRejected : the order has no model, or its operations are none of a graph's: fused, or in another format.
+    OrderUnspecified : neither the graph nor the call names an order, or it is `any-order`.
     """
     graph = graph if order is None else with_order(graph, order)
+    model = ORDERS["serial"] if graph.order is None else order_named(graph.order)
+    if model.kind == "fma" or model.accumulator:
+        raise InputRejected(
+            f"the order {model.name} has operations that a graph cannot name", "lower serial, pairwise or blocked(K)"
+        )
     nodes = _Nodes(graph)
     ids = np.full(graph.n_nodes + 1, ZERO, dtype=np.int32)
     ids[: graph.n_inputs] = np.arange(graph.n_inputs, dtype=np.int32)

@@ -1,5 +1,6 @@
 """Rounding-error and range bounds: one theorem per module."""
 
+from certify.rounding.anyorder import EveryOrder
 from certify.rounding.bounds import Bounds
 from certify.rounding.majorant import Majorant, majorant
 from certify.rounding.range import Branches, Range, range_test, relu_branches
@@ -9,6 +10,7 @@ from certify.rounding.running import Running, running
 __all__ = [
     "Bounds",
     "Branches",
+    "EveryOrder",
     "Majorant",
     "Range",
     "Region",

@@ -39,7 +39,7 @@ class Bounds:
         A known number of the kernel that the format cannot hold counts as a conversion error.
         """
         out = self.graph.outputs[output]
-        conversion = np.abs(out.known - self.format.round(out.known))
+        conversion = np.abs(out.known - self.format.unbounded.round(out.known))
         return np.where(out.ids == ZERO, conversion, self.error[out.ids])
 
     def norm_of(self, output: str) -> float:

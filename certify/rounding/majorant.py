@@ -29,8 +29,9 @@ import numpy as np
 import numpy.typing as npt
 
 from certify.arithmetic import Format
+from certify.arithmetic.accumulators import accumulator
 from certify.errors import InputRejected
-from certify.graph import Graph, Values, evaluate, with_order
+from certify.graph import Graph, Values, evaluate, order_named, with_order
 from certify.rounding.bounds import Bounds
 from certify.rounding.region import Floats, Region
 
@@ -54,7 +55,8 @@ def majorant(graph: Graph, format: Format, region: Region) -> Bounds:
     if region.representable:
         for enclosed in inputs.values():
             enclosed[ERROR] = 0.0
-    values = evaluate(with_order(graph, None), arithmetic, inputs)
+    wide = order_named(graph.order).accumulator if graph.order is not None else ""
+    values = evaluate(with_order(graph, f"any-order:{wide}" if wide else None), arithmetic, inputs)
     with np.errstate(over="ignore", invalid="ignore"):
         size = (values[SIZE] + values[ERROR]) * _UP
     return Bounds(graph, format, -size, size, values[ERROR], float(size.max()))
@@ -64,7 +66,20 @@ class Majorant:
     """The arithmetic of the theorem. Values are arrays of shape (2, lanes): B, E."""
 
     def __init__(self, format: Format) -> None:
-        self.format = format
+        self.format = format.unbounded
+
+    def accumulating(self, name: str) -> Majorant:
+        """The arithmetic in which sums of this format's products are accumulated. Raises InputRejected."""
+        return Majorant(accumulator(name, self.format))
+
+    def widen(self, a: Values) -> Values:
+        """Numbers of a narrower format, exact."""
+        return a
+
+    def narrow(self, a: Values) -> Values:
+        """An accumulator's total, rounded once to this format."""
+        rounding = self._rounding((a[SIZE] + a[ERROR]) * _UP, self.format.underflow)
+        return np.stack([a[SIZE], (a[ERROR] + rounding) * _UP])
 
     def empty(self, n: int) -> Values:
         """Room for n values."""
@@ -77,14 +92,17 @@ class Majorant:
     def enclose(self, lower: Floats, upper: Floats) -> Values:
         """Inputs anywhere in [lower, upper], shape (2, *shape)."""
         size = np.maximum(np.abs(lower), np.abs(upper))
-        rounding = self._rounding(size, self.format.omega * (size > 0))
-        return np.stack([size, np.where(lower == upper, np.abs(lower - self.format.round(lower)), rounding)])
+        rounding = self._rounding(size, self.format.underflow * (size > 0))
+        own = np.abs(lower - self.format.round(lower))
+        if self.format.flush:  # before or after rounding
+            own = np.where((size > 0) & (size <= self.format.min_normal), self.format.min_normal, own)
+        return np.stack([size, np.where(lower == upper, own, rounding)])
 
     def add(self, a: Values, b: Values) -> Values:
         """a + b."""
         carried = a[ERROR] + b[ERROR]
         size = (a[SIZE] + b[SIZE]) * _UP
-        return np.stack([size, (carried + self._rounding(size + carried, self.format.omega)) * _UP])
+        return np.stack([size, (carried + self._rounding(size + carried, self.format.underflow)) * _UP])
 
     def sub(self, a: Values, b: Values) -> Values:
         """a - b, like a + b."""
@@ -94,7 +112,7 @@ class Majorant:
         """a b."""
         carried = (a[SIZE] + a[ERROR]) * b[ERROR] + b[SIZE] * a[ERROR] + _TINY
         size = a[SIZE] * b[SIZE] * _UP + _TINY
-        return np.stack([size, (carried + self._rounding(size + carried, self.format.omega)) * _UP + _TINY])
+        return np.stack([size, (carried + self._rounding(size + carried, self.format.underflow)) * _UP + _TINY])
 
     def neg(self, a: Values) -> Values:
         """-a."""
@@ -108,7 +126,7 @@ class Majorant:
         """a 2**exponent."""
         self.format.check_scale(exponent)
         scaled = np.ldexp(a, exponent)
-        return scaled if exponent >= 0 else (scaled + np.array([[_TINY], [self.format.omega + _TINY]])) * _UP
+        return scaled if exponent >= 0 else (scaled + np.array([[_TINY], [self.format.underflow + _TINY]])) * _UP
 
     def sum(self, a: Values, live: Counts) -> Values:
         """Sum over terms, any order."""
@@ -133,7 +151,7 @@ class Majorant:
         size, carried = size * up + underflow, carried * up + underflow
         gamma = k * self.format.u / (1.0 - k * self.format.u) * _UP
         # 1 - k u is exact or rounded by 2**-53 relatively; (1 + u)**k <= exp(k u) <= 2 for k u < 1/2
-        zeta = 4.0 * live * self.format.omega
+        zeta = 4.0 * live * self.format.underflow
         return np.stack([size, (carried + gamma * (size + carried) + zeta) * _UP + _TINY])
 
     def _rounding(self, size: Floats, omega: npt.ArrayLike) -> Floats:

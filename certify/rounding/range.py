@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from certify.arithmetic import Format, Ieee
-from certify.graph import Graph, evaluate
+from certify.graph import Graph, evaluate, order_named, with_order
 from certify.rounding.bounds import Bounds
 from certify.rounding.region import Floats, Region
 
@@ -40,7 +40,7 @@ def range_test(bounds: Bounds, region: Region) -> Range:
     limit = bounds.format.largest
     node = bounds.first_overflow()
     if node is None:
-        return Range(float(bounds.format.round(np.array(bounds.peak))), limit, None, "", None)
+        return Range(float(bounds.format.unbounded.round(np.array(bounds.peak))), limit, None, "", None)
     for inputs in _candidates(region, bounds.format):
         overflowed = _overflow_at(bounds.graph, bounds, inputs)
         if overflowed is not None:
@@ -60,7 +60,9 @@ def _candidates(region: Region, format: Format) -> Iterator[Mapping[str, Floats]
 
 
 def _overflow_at(graph: Graph, bounds: Bounds, inputs: Mapping[str, Floats]) -> int | None:
-    ieee = Ieee(bounds.format)
+    ieee = Ieee(bounds.format.unbounded)
+    if graph.order is not None:
+        graph = with_order(graph, order_named(graph.order).program.name)
     values = evaluate(graph, ieee, {name: ieee.constant(value) for name, value in inputs.items()})
     finite = np.isfinite(values)
     return None if finite.all() else int(np.argmin(finite))

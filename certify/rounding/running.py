@@ -16,7 +16,8 @@ x being the exact value. If (I) holds for the operands a, b and no operation ove
     x + (y - x), at once                                        E = E_y + l_1 + l_2, see below
     2**k a  fl(2**k lo_a), fl(2**k hi_a)                        E = 2**k E_a (+ omega, if k < 0 and it can underflow)
 
-where h(m) = u 2**(ceil(log2 m) - 1) is half an ulp just below m.
+where h(m) = u 2**(ceil(log2 m) - 1) is half an ulp just below m. Fused multiply-adds, accumulators and formats that flush
+have rules of the same kind (docs/theory/rounding.md); `any-order` has its own module.
 
 *Proof.* Enclosures: the exact operation on computed operands is monotone in each of them (for products: bilinear, so
 extreme at corners), and so is fl. Errors: write x^ - x as the rounding of the last operation plus what the operands
@@ -38,31 +39,23 @@ The exact value needs no enclosure of its own: (I) encloses it in [lo - E, hi + 
 E is computed in binary64, rounded to nearest, and then multiplied by 1 + 2**-50: each rule has at most six roundings
 of nonnegative terms, each relative 2**-53 at most, and (1 + 2**-50)(1 - 2**-53)**7 > 1. Products may underflow, each
 by at most 2**-1075; 2**-1073 is added for them. Sums of nonnegative binary64 numbers do not underflow.
-
-m is rounded to nearest too. Below p = 51 that is harmless: if fl64(m) is a power of two s < m then y in (s, m] rounds
-to s in the format, moving by m - s <= 2**-53 s < h(s); otherwise m and fl64(m) share a binade. For binary64 the lanes
-where fl64(m) is a power of two are settled by the exact error of m (`certify.arithmetic.errorfree`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from copy import copy
+from typing import Self
 
 import numpy as np
 
 from certify.arithmetic import Format
+from certify.arithmetic.accumulators import accumulator
 from certify.arithmetic.enclosure import step_down, step_up
-from certify.arithmetic.errorfree import product_exceeds, sum_error
-from certify.graph import Graph, Values, evaluate
+from certify.arithmetic.errorfree import sum_to_odd
+from certify.graph import Graph, Values, evaluate, order_named
 from certify.rounding.bounds import Bounds
+from certify.rounding.local import ERROR, HIGH, LOW, MANTISSA, TINY, UP, Local, corners, magnitude
 from certify.rounding.region import Floats, Region
-
-LOW, HIGH, ERROR = 0, 1, 2
-_UP = 1.0 + 2.0**-50
-_TINY = 2.0**-1073
-_EXPONENT = np.int64(0x7FF0000000000000)
-_MANTISSA = np.int64(0x000FFFFFFFFFFFFF)
 
 
 def running(graph: Graph, format: Format, region: Region) -> Bounds:
@@ -75,27 +68,52 @@ def running(graph: Graph, format: Format, region: Region) -> Bounds:
     OrderUnspecified : the graph has sums without an order.
     InputRejected : an input is missing, or the kernel scales by a number the format cannot hold.
     """
-    arithmetic = Running(format)
+    arithmetic = arithmetic_of(graph, format)
     inputs = {name: arithmetic.enclose(region.lower[name], region.upper[name]) for name in region.lower}
     if region.representable:
         for enclosed in inputs.values():
             enclosed[ERROR] = 0.0  # x^ = x; and fl(lower) <= x <= fl(upper), since fl is monotone
     values = evaluate(graph, arithmetic, inputs)
-    arithmetic.note(_magnitude(values[:, : graph.n_inputs]))
+    arithmetic.note(magnitude(values[:, : graph.n_inputs]))
     return Bounds(graph, format, values[LOW], values[HIGH], values[ERROR], arithmetic.peak)
 
 
-class Running:
+def arithmetic_of(graph: Graph, format: Format) -> Running:
+    """The running bounds for the order of `graph`: of one program, or of every program of `any-order`."""
+    from certify.rounding.anyorder import EveryOrder
+
+    every = graph.order is not None and order_named(graph.order).is_any
+    return EveryOrder(format) if every else Running(format)
+
+
+class Running(Local):
     """The arithmetic of the theorem. Values are arrays of shape (3, lanes): lo, hi, E.
 
-    `peak` is the largest magnitude that any operation so far can return before rounding (nan once one overflowed).
+    `peak` is the largest magnitude that any operation so far can return before rounding (nan once one overflowed);
+    partial sums in an accumulator are compared with the accumulator's range and are not part of it.
     """
 
     def __init__(self, format: Format) -> None:
-        self.format = format
+        super().__init__(format)
         self.peak = 0.0
-        self._double = format.precision == 53
-        self._exact_sums = float(np.ldexp(1.0, format.emin + 1))
+
+    def accumulating(self, name: str) -> Self:
+        """The arithmetic in which sums of this format's products are accumulated. Raises InputRejected."""
+        wide = copy(self)
+        wide.peak = 0.0
+        wide.compute_in(accumulator(name, self.format), self.format)
+        return wide
+
+    def widen(self, a: Values) -> Values:
+        """Numbers of a narrower format, exact."""
+        return a
+
+    def narrow(self, a: Values) -> Values:
+        """An accumulator's total, rounded once to this format."""
+        m = magnitude(a)
+        local = self._rounding(a[:2], m)
+        ends = self._kept(a[:2], self._round(a[:2]), m > 0)
+        return self._result(ends, m, (a[ERROR] + local) * UP)
 
     def empty(self, n: int) -> Values:
         """Room for n values."""
@@ -109,35 +127,34 @@ class Running:
     def enclose(self, lower: Floats, upper: Floats) -> Values:
         """Inputs anywhere in [lower, upper], shape (3, *shape): at a point the conversion error itself."""
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            low, high = self.format.round(lower), self.format.round(upper)
-            magnitude = np.maximum(np.abs(lower), np.abs(upper))
-            local = np.minimum(np.maximum(self._half_ulp(magnitude), self.format.omega), magnitude)
+            low, high = self._round(np.stack([lower, upper]))
+            m = np.maximum(np.abs(lower), np.abs(upper))
+            local = self._rounding(np.stack([lower, upper]), m)
             # x and fl(x) are multiples of one small number and close: their difference is exact in binary64
-            error = np.where(lower == upper, np.abs(lower - low), local)
+            error = np.where(lower == upper, np.maximum(np.abs(lower - low), np.abs(high - lower)), local)
         return np.stack([low, high, error])
 
     def add(self, a: Values, b: Values) -> Values:
         """fl(a + b)."""
         ends, m, local = self._sum(a, b)
-        return self._result(self.format.round(ends), m, (a[ERROR] + b[ERROR] + local) * _UP)
+        return self._result(self._round(ends), m, (a[ERROR] + b[ERROR] + local) * UP)
 
     def overwrite(self, x: Values, y: Values, difference: Values) -> Values:
         """fl(x + fl(y - x)), whose exact value is y."""
-        _, _, first = self._sum(y, self.neg(x))
-        ends, m, second = self._sum(x, difference)
+        first, (ends, m, second), apart = self._replacing(x, y, difference)
         # the sum before rounding is y^ + (rounding of the difference)
-        near = (_magnitude(y) + first) * _UP
-        second = np.minimum(second, self._half_ulp(near))
-        moved = (first + second) * _UP
+        near = (magnitude(y) + first + apart) * UP
+        second = np.minimum(second, np.maximum(self._half_ulp(near), np.minimum(near, self._underflow)))
+        moved = (first + second + apart) * UP
         # where neither operation rounds, the result is y^ itself, with no step outward
         lowest = np.where(moved > 0, step_down(y[LOW] - moved), y[LOW])
         highest = np.where(moved > 0, step_up(y[HIGH] + moved), y[HIGH])
-        low = np.maximum(self.format.round(ends[LOW]), self.format.round(lowest))
-        high = np.minimum(self.format.round(ends[HIGH]), self.format.round(highest))
+        inner, outer = self._round(ends), self._round(np.stack([lowest, highest]))
+        low, high = np.maximum(inner[LOW], outer[LOW]), np.minimum(inner[HIGH], outer[HIGH])
         # the argument needs a finite difference: where it may overflow, so may what is made of it
         finite = np.isfinite(difference[LOW]) & np.isfinite(difference[HIGH])
         low, high = np.where(finite, low, -np.inf), np.where(finite, high, np.inf)
-        return self._result(np.stack([low, high]), np.minimum(m, near), (y[ERROR] + moved) * _UP)
+        return self._result(np.stack([low, high]), np.minimum(m, near), (y[ERROR] + moved) * UP)
 
     def sub(self, a: Values, b: Values) -> Values:
         """fl(a - b)."""
@@ -145,17 +162,29 @@ class Running:
 
     def mul(self, a: Values, b: Values) -> Values:
         """fl(a b)."""
-        size_a, size_b = _magnitude(a), _magnitude(b)
-        m = size_a * size_b
-        local = np.maximum(self._half_ulp(m), self.format.omega)
-        if self._double:
-            x, y = np.broadcast_arrays(size_a, size_b)
-            _settle(local, m, lambda lanes: product_exceeds(x[lanes], y[lanes], m[lanes]))
-            local *= (size_a > 0) & (size_b > 0)
-        else:
-            local = np.minimum(local, m)
-        error = ((size_a + a[ERROR]) * b[ERROR] + size_b * a[ERROR] + local) * _UP + _TINY
-        return self._result(self.format.round(_corners(a, b)), m, error)
+        size_a, size_b = magnitude(a), magnitude(b)
+        ends = corners(a, b)
+        m, local = self._product(size_a, size_b, ends)
+        error = ((size_a + a[ERROR]) * b[ERROR] + size_b * a[ERROR] + local) * UP + TINY
+        return self._result(self._kept(ends, self._round(ends), (size_a > 0) & (size_b > 0)), m, error)
+
+    def fma(self, a: Values, b: Values, c: Values) -> Values:
+        """fl(a b + c), rounded once; operands broadcast."""
+        size_a, size_b = magnitude(a), magnitude(b)
+        products = corners(a, b)
+        if self._double:  # outward: they have been rounded
+            products = np.stack([step_down(products[LOW]), step_up(products[HIGH])])
+        before = np.asarray(products + c[:2])
+        ends = before if self._double else sum_to_odd(products, c[:2])
+        m = magnitude(before)
+        half = self._half_ulp(m)
+        if self._double:  # a power of two may have been rounded down to
+            half *= np.where((m.view(np.int64) & MANTISSA) == 0, 2.0, 1.0)
+        moved = (size_a * size_b) * UP + TINY  # c is a number of the format
+        local = np.minimum(np.maximum(half, self.format.omega), moved)
+        local = np.maximum(local, self._flushed(before, m)) * ((size_a > 0) & (size_b > 0))
+        error = ((size_a + a[ERROR]) * b[ERROR] + size_b * a[ERROR] + c[ERROR] + local) * UP + TINY
+        return self._result(self._round(ends), m, error)
 
     def neg(self, a: Values) -> Values:
         """-a, exact."""
@@ -164,39 +193,32 @@ class Running:
     def relu(self, a: Values) -> Values:
         """max(a, 0): decided where the enclosures of the computed and of the exact value agree on the sign."""
         # fl(hi + E) has the sign of hi + E, so a branch proved inactive carries no error at all
-        error = np.minimum(a[ERROR], np.maximum(a[HIGH] + a[ERROR], 0.0) * _UP)
+        error = np.minimum(a[ERROR], np.maximum(a[HIGH] + a[ERROR], 0.0) * UP)
         return np.stack([np.maximum(a[LOW], 0.0), np.maximum(a[HIGH], 0.0), error])
 
     def scale(self, a: Values, exponent: int) -> Values:
         """fl(a 2**exponent)."""
         self.format.check_scale(exponent)
         ends = np.ldexp(a[:2], exponent)
-        rounded = self.format.round(ends)
+        rounded = self._round(ends)
         error = np.ldexp(a[ERROR], exponent)
+        m, moves = magnitude(ends), np.zeros(ends[LOW].shape, dtype=np.bool_)
         if exponent < 0:
             least = np.ldexp(self.format.min_normal, -exponent)  # in terms of a: `ends` may have been rounded already
             normal = (a[LOW] >= least) | (a[HIGH] <= -least)
+            moves = ~normal & (magnitude(a) > 0)
             exact_point = (a[LOW] == a[HIGH]) & (np.ldexp(rounded[LOW], -exponent) == a[LOW])
-            error = np.where(normal | exact_point, error, (error + self.format.omega) * _UP)
-            error = np.where(a[ERROR] > 0, error + _TINY, error)
-        return self._result(rounded, np.maximum(-ends[LOW], ends[HIGH]), error)
+            exact_point &= rounded[LOW] == rounded[HIGH]
+            local = np.minimum(m + self.format.omega, self._least) if self._least else self.format.omega
+            error = np.where(normal | exact_point, error, (error + local) * UP)
+            error = np.where(a[ERROR] > 0, error + TINY, error)
+        return self._result(self._kept(ends, rounded, moves), m, error)
 
-    def _sum(self, a: Values, b: Values) -> tuple[Values, Floats, Floats]:
-        """The ends of a + b rounded to binary64, m, and min(h(m), |a|, |b|)."""
-        ends = a[:2] + b[:2]
-        m = np.maximum(-ends[LOW], ends[HIGH])
-        half = self._half_ulp(m)
-        if self._double:
-            _settle(half, m, lambda lanes: _sum_exceeds(a, b, ends, lanes))
-        else:
-            half *= m > self._exact_sums
-        return ends, m, np.minimum(np.minimum(half, _magnitude(a)), _magnitude(b))
-
-    def _half_ulp(self, m: Floats) -> Floats:
-        """h(m) for m >= 0 as binary64: u times the largest power of two below m, 0 for m = 0 and for underflow."""
-        bits = np.maximum(m.view(np.int64), 1) - 1
-        bits &= _EXPONENT
-        return np.asarray(bits.view(np.float64) * self.format.u)
+    def _replacing(
+        self, x: Values, y: Values, difference: Values
+    ) -> tuple[Floats, tuple[Values, Floats, Floats], Floats | float]:
+        """When y overwrites x: the rounding of y - x; `_sum` of x and the difference; how far the two x may be apart."""
+        return self._sum(y, self.neg(x))[2], self._sum(x, difference), 0.0
 
     def _result(self, ends: Values, m: Floats, error: Floats) -> Values:
         self.note(m)
@@ -206,36 +228,3 @@ class Running:
         """Take magnitudes into account in `peak`."""
         if m.size:
             self.peak = float(np.maximum(self.peak, m.max()))
-
-
-def _magnitude(a: Values) -> Floats:
-    """max |x^| over the enclosure."""
-    return np.asarray(np.maximum(-a[LOW], a[HIGH]))
-
-
-def _corners(a: Values, b: Values) -> Values:
-    """The extremes of the product over the corners, shape (2, lanes), each rounded once to binary64."""
-    if (a[LOW] == a[HIGH]).all():
-        ends = (a[LOW] * b[LOW], a[LOW] * b[HIGH])
-        return np.stack([np.minimum(*ends), np.maximum(*ends)])
-    if (b[LOW] == b[HIGH]).all():
-        return _corners(b, a)
-    p, q, r, s = a[LOW] * b[LOW], a[LOW] * b[HIGH], a[HIGH] * b[LOW], a[HIGH] * b[HIGH]
-    return np.stack([np.minimum(np.minimum(p, q), np.minimum(r, s)), np.maximum(np.maximum(p, q), np.maximum(r, s))])
-
-
-def _settle(half: Floats, m: Floats, exceeds: Callable[[Any], Any]) -> None:
-    """Double half an ulp, in place, in the lanes where m was rounded down to a power of two."""
-    bits = m.view(np.int64)
-    at_power = (bits & _MANTISSA) == 0
-    if at_power.any():
-        lanes = np.nonzero(at_power)
-        half[lanes] *= np.where(exceeds(lanes), 2.0, 1.0)
-
-
-def _sum_exceeds(a: Values, b: Values, ends: Values, lanes: Any) -> Any:
-    """Whether the exact ends of a + b stick out of the rounded ones, in the given lanes."""
-    index = (slice(None), *lanes)
-    x, y = (np.broadcast_to(v[:2], ends.shape)[index] for v in (a, b))
-    error = sum_error(x, y, ends[index])
-    return (error[LOW] < 0) | (error[HIGH] > 0)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certify.arithmetic import BFLOAT16, BINARY16, BINARY32, BINARY64, FORMATS, format_named
+from certify.arithmetic import BFLOAT16, BINARY16, BINARY32, BINARY64, format_named
 from certify.errors import InputRejected
 
 STORED = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
@@ -20,7 +20,8 @@ GFLOAT = {
     "bfloat16": gfloat.formats.format_info_bfloat16,
     "float32": gfloat.formats.format_info_binary32,
 }
-SMALL = [f for f in FORMATS.values() if f != BINARY64]
+PLAIN = (BINARY16, BFLOAT16, BINARY32, BINARY64)
+SMALL = PLAIN[:3]
 EVERY = settings(max_examples=500, derandomize=True, deadline=None, database=None)
 
 
@@ -130,7 +131,7 @@ def test_rounding_agrees_with_casts_and_gfloat(format):
     assert format.round(wide).tolist() == by_gfloat
 
 
-@pytest.mark.parametrize("format", FORMATS.values(), ids=FORMATS)
+@pytest.mark.parametrize("format", PLAIN, ids=lambda f: f.name)
 def test_rounding_is_monotone_and_idempotent(format):
     """fl(x) <= fl(y) for x <= y, and fl(fl(x)) = fl(x)."""
     rng = np.random.default_rng(6)
@@ -149,7 +150,7 @@ def test_rounding_is_monotone_and_idempotent(format):
         (BINARY32, np.finfo(np.float32)),
         (BINARY64, np.finfo(np.float64)),
     ],
-    ids=FORMATS,
+    ids=lambda x: getattr(x, "name", ""),
 )
 def test_constants_of_the_formats(format, finfo):
     """Unit roundoff, thresholds and the largest number, against finfo."""
@@ -178,7 +179,7 @@ def test_formats_have_two_names(name):
 def test_an_unknown_format_is_refused():
     """The known ones are listed."""
     with pytest.raises(
-        InputRejected, match="there is no format 'float8'; use one of float16, bfloat16, float32, float64"
+        InputRejected, match="there is no format 'float8'; use one of e5m2, e4m3, float16, bfloat16, tf32, float32,"
     ):
         format_named("float8")
 

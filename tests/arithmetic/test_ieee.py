@@ -10,6 +10,7 @@ from certify.arithmetic import BFLOAT16, BINARY16, BINARY32, BINARY64, FORMATS, 
 from certify.errors import InputRejected
 
 NATIVE = {"float16": np.float16, "float32": np.float32, "float64": np.float64, "bfloat16": ml_dtypes.bfloat16}
+PLAIN = (BINARY16, BFLOAT16, BINARY32, BINARY64)
 OPERATIONS = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
 
 
@@ -80,7 +81,7 @@ def _nearest(format, value):
     return result if value > 0 else -result
 
 
-@pytest.mark.parametrize("format", FORMATS.values(), ids=FORMATS)
+@pytest.mark.parametrize("format", PLAIN, ids=lambda f: f.name)
 def test_operations_round_the_exact_result_once(format):
     """5,000 pairs with sums far apart, near midpoints and subnormal products, against rationals: no double rounding."""
     rng, ieee, n = np.random.default_rng(9), Ieee(format), 5000
@@ -106,7 +107,7 @@ def test_a_sum_that_would_round_twice():
     assert ieee.add(np.array([1.0]), np.array([2.0**-11]))[0] == 1.0
 
 
-@pytest.mark.parametrize("format", FORMATS.values(), ids=FORMATS)
+@pytest.mark.parametrize("format", PLAIN, ids=lambda f: f.name)
 def test_scaling_rounds_once_on_underflow(format):
     """x 2**k for all k the format holds, against rationals; overflow gives an infinity."""
     ieee, rng = Ieee(format), np.random.default_rng(10)
@@ -119,7 +120,7 @@ def test_scaling_rounds_once_on_underflow(format):
         ieee.scale(x, format.emax + 1)
 
 
-@pytest.mark.parametrize("format", FORMATS.values(), ids=FORMATS)
+@pytest.mark.parametrize("format", PLAIN, ids=lambda f: f.name)
 def test_negation_and_relu_are_exact(format):
     """Signs flip, negative numbers become 0, NaN stays."""
     ieee = Ieee(format)

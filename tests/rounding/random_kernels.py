@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from certify.arithmetic import Format, Ieee
+from certify.arithmetic import BFLOAT16, BINARY16, BINARY32, BINARY64, Format, Ieee
 from certify.arithmetic.dyadic import Dyadic
-from certify.graph import Graph, evaluate, lower, trace
+from certify.graph import Graph, evaluate, lower, order_named, trace, with_order
+from certify.rounding.anyorder import EveryOrder
 from certify.rounding.running import Running
 
+PLAIN = {f.name: f for f in (BINARY16, BFLOAT16, BINARY32, BINARY64)}
 LENGTH = 4
 REGISTERS = ("x", "y", "z")
 MASK = np.array([True, False, True, True])
@@ -228,9 +230,9 @@ def random_box(rng: np.random.Generator, f: Format, center: dict[str, np.ndarray
         radius *= rng.random(middle.shape) < 0.8  # some entries are points
         lower, upper = np.clip(middle - radius, -limit, limit), np.clip(middle + radius, -limit, limit)
         if representable:
-            lower, upper = f.round(lower), f.round(upper)
+            lower, upper = f.unbounded.round(lower), f.unbounded.round(upper)
         inside = np.clip(lower * (1 - share) + upper * share, lower, upper)
-    return Box(lower, upper, representable, f.round(inside) if representable else inside)
+    return Box(lower, upper, representable, f.unbounded.round(inside) if representable else inside)
 
 
 # batched arithmetics: the same operations with one more axis, for several states in one pass
@@ -245,6 +247,20 @@ class ManyRunning(Running):
 
     def empty(self, n: int) -> np.ndarray:
         return np.empty((3, self.count, n))
+
+    def constant(self, values: np.ndarray) -> np.ndarray:
+        return super().constant(values)[:, None, :]
+
+
+class ManyEveryOrder(EveryOrder):
+    """`EveryOrder` on several regions at once, values (3, regions, nodes)."""
+
+    def __init__(self, format: Format, count: int) -> None:
+        super().__init__(format)
+        self.count = count
+
+    def empty(self, n: int) -> np.ndarray:
+        return np.empty((4, self.count, n))
 
     def constant(self, values: np.ndarray) -> np.ndarray:
         return super().constant(values)[:, None, :]
@@ -283,7 +299,7 @@ def exact_values(graph: Graph, samples: np.ndarray) -> np.ndarray:
 
 def floats(graph: Graph, format: Format, samples: np.ndarray) -> np.ndarray:
     """All nodes at `samples` as the program computes them, shape (states, nodes), as binary64."""
-    ieee = ManyIeee(format, len(samples))
+    ieee = ManyIeee(format.unbounded, len(samples))
     values = evaluate(graph, ieee, {name: ieee.constant(samples[:, k]) for k, name in enumerate(REGISTERS)})
     return values.astype(np.float64)
 
@@ -323,7 +339,13 @@ Arithmetic = Callable[[Format, int], ManyRunning]
 
 
 def check(
-    graph: Graph, format: Format, boxes: list[Box], tally: Tally, label: str, arithmetic: Arithmetic = ManyRunning
+    graph: Graph,
+    format: Format,
+    boxes: list[Box],
+    tally: Tally,
+    label: str,
+    arithmetic: Arithmetic = ManyRunning,
+    compute: Callable[[Graph, Format, np.ndarray], np.ndarray] = floats,
 ) -> np.ndarray:
     """Check the theorem of `certify.rounding.running` at every node of `graph`, for every sample of every box.
 
@@ -339,7 +361,7 @@ def check(
     for enclosed in regions.values():
         enclosed[2, exact_inputs] = 0.0
     bounds = evaluate(graph, bounding, regions)
-    low, high, error = bounds
+    low, high, error = bounds[:3]
     bounding.note(np.maximum(-low, high)[:, : graph.n_inputs])  # as `running` does
     proved = (low >= -format.largest) & (high <= format.largest)
     first = np.where(proved.all(axis=1), graph.n_nodes, proved.argmin(axis=1))
@@ -347,7 +369,7 @@ def check(
 
     of_box = np.repeat(np.arange(len(boxes)), [len(b.samples) for b in boxes])
     samples = np.concatenate([b.samples for b in boxes])
-    computed = floats(graph, format, samples)
+    computed = compute(graph, format, samples)
     exact = exact_values(graph, samples)
 
     tally.checked += int((first == graph.n_nodes).sum())
@@ -361,7 +383,7 @@ def check(
         inside &= finite
     if (inside & ((computed < low[of_box]) | (computed > high[of_box]))).any():
         tally.violations.append(f"{label}: computed value outside its enclosure")
-    if (np.abs(computed[inside]) > format.round(np.array([bounding.peak]))[0]).any():
+    if (np.abs(computed[inside]) > format.unbounded.round(np.array([bounding.peak]))[0]).any():
         tally.violations.append(f"{label}: computed value above the peak")
     limit = error[of_box][inside]
     if not np.isfinite(limit).all():
@@ -378,16 +400,22 @@ def check(
     return bounds
 
 
-def random_case(seed: int, format: Format, points: int, boxes: int) -> tuple[Graph, list[Box], str]:
-    """A graph (every other one lowered to single operations) and regions for it, from a seed."""
+def random_case(
+    seed: int, format: Format, points: int, boxes: int, order: str = "serial"
+) -> tuple[Graph, list[Box], str]:
+    """A graph (every other one of `serial` lowered to single operations) and regions for it, from a seed."""
     rng = np.random.default_rng(seed)
-    steps = random_steps(rng)
-    graph = traced(steps)
-    if seed % 2 and len(graph):
+    limit = min(format.emax, -format.emin)
+    steps = tuple(
+        (name, i, max(-limit, min(limit, *rest))) if name == "scale" else (name, i, *rest)
+        for name, i, *rest in random_steps(rng)
+    )
+    graph = with_order(traced(steps), order)
+    if seed % 2 and len(graph) and order_named(order) == order_named("serial"):
         graph = lower(graph)
     regimes = rng.integers(len(REGIMES) + 1, size=points + boxes)
     regions = [
         random_box(rng, format, random_inputs(rng, format, regime), 1 if k < points else 4)
         for k, regime in enumerate(regimes)
     ]
-    return graph, regions, f"seed {seed} in {format.name}, steps {steps}"
+    return graph, regions, f"seed {seed} in {format.name} {order}, steps {steps}"

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from random_kernels import REGISTERS, random_steps, traced
+from random_kernels import PLAIN, REGISTERS, random_steps, traced
 from rounding_grid import cases
 
-from certify.arithmetic import BINARY16, BINARY32, BINARY64, FORMATS
+from certify.arithmetic import BINARY16, BINARY32, BINARY64
 from certify.graph import lower, trace
 from certify.rounding import point, running
 from certify.rounding.attained import adjoint, attained
@@ -22,7 +22,7 @@ def test_the_adversary_reaches_half_of_the_bound_on_small_blocks():
     assert len(states) == 20
     ratios = []
     for k, case in enumerate(states):
-        format = list(FORMATS.values())[k % 4]
+        format = list(PLAIN.values())[k % 4]
         inputs = {name: format.round(value) for name, value in case.inputs.items()}
         error = running(case.graph, format, point(inputs)).error_of("W")
         worst = np.unravel_index(error.argmax(), error.shape)

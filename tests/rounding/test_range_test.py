@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from random_kernels import PLAIN
 
-from certify.arithmetic import BINARY16, BINARY32, BINARY64, FORMATS, Ieee
+from certify.arithmetic import BINARY16, BINARY32, BINARY64, Ieee
 from certify.graph import evaluate, layer, trace
 from certify.rounding import Region, ball, point, range_test, relu_branches, running
 
@@ -63,7 +64,7 @@ def test_what_may_overflow_only_by_dependency_is_undecided():
     assert "test_range_test.py" in outcome.place
 
 
-@pytest.mark.parametrize("format", FORMATS.values(), ids=FORMATS)
+@pytest.mark.parametrize("format", PLAIN.values(), ids=PLAIN)
 def test_the_largest_number_is_in_range_and_the_overflow_threshold_is_not(format):
     """x + y reaches the largest number (finite), and half an ulp more rounds to infinity."""
     graph = trace(lambda x, y: x + y, {"x": 1.0, "y": 1.0}, order="serial")
@@ -116,7 +117,7 @@ def test_a_proved_inactive_relu_carries_no_error():
     assert bounds.error_of("0") == 0
 
 
-@pytest.mark.parametrize("format", FORMATS.values(), ids=FORMATS)
+@pytest.mark.parametrize("format", PLAIN.values(), ids=PLAIN)
 def test_branches_of_a_program_that_overflows_are_counted_without_warning(format):
     """An infinite input of a ReLU proves no branch; the others are still counted."""
     graph = trace(lambda x: np.maximum((x * x) * x - x, 0), {"x": np.ones(3)}, order="serial")

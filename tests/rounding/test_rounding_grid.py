@@ -2,26 +2,27 @@
 
 import numpy as np
 import pytest
+from random_kernels import PLAIN
 from rounding_grid import RADIUS, cases, outcome
 
-from certify.arithmetic import BINARY16, BINARY64, FORMATS
+from certify.arithmetic import BINARY16, BINARY64
 
 
 @pytest.fixture(scope="module")
 def grid():
     """Outcomes at the point and on the ball, by format: 200 samples a ball, 25 where p = 5 (all in the slow run)."""
-    result = {name: ([], []) for name in FORMATS}
+    result = {name: ([], []) for name in PLAIN}
     for case in cases():
         states = case.state.W[None]
         samples = case.samples(200 if case.state.p < 5 else 25)
         exact, exact_samples = case.exact(states), case.exact(samples)
         for name, (points, balls) in result.items():
-            points.append(outcome(case, FORMATS[name], 0, states, exact))
-            balls.append(outcome(case, FORMATS[name], RADIUS, samples, exact_samples))
+            points.append(outcome(case, PLAIN[name], 0, states, exact))
+            balls.append(outcome(case, PLAIN[name], RADIUS, samples, exact_samples))
     return result
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", PLAIN)
 def test_no_error_exceeds_its_bound_and_the_range_is_proved(grid, name):
     """Every entry of W+ and alpha+, exactly, at 45 points and on 45 balls; 135 cases without bfloat16."""
     for outcomes in grid[name]:
@@ -30,7 +31,7 @@ def test_no_error_exceeds_its_bound_and_the_range_is_proved(grid, name):
         assert all(np.isfinite(o.bound) and np.isfinite(o.alpha_bound) for o in outcomes)
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", PLAIN)
 def test_median_ratio_of_bound_to_error(grid, name):
     """At most 8 at points and 7 on balls (the paper: 6960, 6270, 8270), over cases with an error at all."""
     for outcomes, limit in zip(grid[name], (8, 7), strict=True):
@@ -62,11 +63,11 @@ def test_the_states_are_worth_updating():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", PLAIN)
 def test_the_largest_blocks_with_all_samples(name):
     """200 samples on each ball of the p = 5 cases."""
     for case in cases():
         if case.state.p == 5:
             samples = case.samples(200)
-            result = outcome(case, FORMATS[name], RADIUS, samples, case.exact(samples))
+            result = outcome(case, PLAIN[name], RADIUS, samples, case.exact(samples))
             assert result.holds and result.ratio >= 1

@@ -13,6 +13,7 @@ from random_kernels import (
     CONSTANTS,
     EXPONENTS,
     LENGTH,
+    PLAIN,
     REGIMES,
     REGISTERS,
     UNARY,
@@ -25,7 +26,7 @@ from random_kernels import (
     traced,
 )
 
-from certify.arithmetic import BINARY16, FORMATS, Ieee
+from certify.arithmetic import BINARY16, Ieee
 from certify.arithmetic.dyadic import Dyadic, fractions
 from certify.graph import evaluate, lower, trace
 from certify.rounding import Region, Running, point, running
@@ -33,7 +34,7 @@ from certify.rounding import Region, Running, point, running
 GRAPHS, PAIRS = 3000, 20_000
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", PLAIN)
 def test_error_range_and_enclosure_hold_at_every_node(name):
     """|computed - exact| <= error, low <= computed <= high, no overflow where none is announced; 20,000 pairs."""
     tally = Tally()
@@ -41,8 +42,8 @@ def test_error_range_and_enclosure_hold_at_every_node(name):
     @settings(max_examples=GRAPHS, derandomize=True, deadline=None, database=None)
     @given(st.integers(0, 2**63))
     def case(seed):
-        graph, boxes, label = random_case(seed, FORMATS[name], points=6, boxes=3)
-        check(graph, FORMATS[name], boxes, tally, label)
+        graph, boxes, label = random_case(seed, PLAIN[name], points=6, boxes=3)
+        check(graph, PLAIN[name], boxes, tally, label)
 
     case()
     assert tally.violations == []
@@ -52,21 +53,21 @@ def test_error_range_and_enclosure_hold_at_every_node(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", PLAIN)
 def test_error_range_and_enclosure_hold_at_every_node_longer(name):
     """As above, for ten times as many kernels."""
     tally = Tally()
     for seed in range(GRAPHS, 11 * GRAPHS):
-        graph, boxes, label = random_case(seed, FORMATS[name], points=6, boxes=3)
-        check(graph, FORMATS[name], boxes, tally, label)
+        graph, boxes, label = random_case(seed, PLAIN[name], points=6, boxes=3)
+        check(graph, PLAIN[name], boxes, tally, label)
     assert tally.violations == []
     assert tally.checked >= 10 * PAIRS
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", PLAIN)
 def test_bounds_of_one_region_are_those_of_many_at_once(name):
     """`running` returns what the batched evaluation of these tests returns, so that what they check is it."""
-    format = FORMATS[name]
+    format = PLAIN[name]
     for seed in range(40):
         graph, boxes, label = random_case(seed, format, points=2, boxes=3)
         batched = check(graph, format, boxes, Tally(), label)
@@ -77,10 +78,10 @@ def test_bounds_of_one_region_are_those_of_many_at_once(name):
             assert np.array_equal(alone, batched[:, k], equal_nan=True), label
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", PLAIN)
 def test_peak_bounds_every_partial_sum(name):
     """Every operation of the lowered graph rounds to at most the rounded peak of the unlowered graph's bounds."""
-    format, proved = FORMATS[name], 0
+    format, proved = PLAIN[name], 0
     for seed in range(0, 400, 2):
         rng = np.random.default_rng(seed)
         graph, _, label = random_case(seed, format, points=1, boxes=0)
@@ -137,10 +138,10 @@ def _entries(format):
     )
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", PLAIN)
 def test_bounds_hold_for_kernels_that_hypothesis_builds(name):
     """The same theorem, on kernels and states that shrink to a small counterexample."""
-    format = FORMATS[name]
+    format = PLAIN[name]
     entries = st.lists(_entries(format), min_size=len(REGISTERS) * LENGTH, max_size=len(REGISTERS) * LENGTH)
 
     @settings(max_examples=300, derandomize=True, deadline=None, database=None)
