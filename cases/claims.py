@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from certify.cases.programs import one_program, program_assumptions, semantics_of
 
 from certify.arithmetic import Format, Ieee
 from certify.arithmetic.directed import relaxed_up
@@ -153,7 +154,7 @@ def rounding_claim(
         kind="rounding",
         statement=_statement(subject, analysis, subject.wording.rounding)
         + (MAJORANT_RULES if method == "majorant" else ""),
-        semantics="program",
+        semantics=semantics_of(subject.graph.order),
         parameters={**_parameters(subject, analysis), "method": method},
         verdict=Verdict.CERTIFIED if proved else Verdict.UNDECIDED,
         reason="" if proved else obstacle,
@@ -185,7 +186,7 @@ def range_claim(subject: Subject, analysis: Analysis, values: Mapping[str, Any])
         id=_id(subject, analysis, "range", ""),
         kind="range",
         statement=_statement(subject, analysis, subject.wording.range),
-        semantics="program",
+        semantics=semantics_of(subject.graph.order),
         parameters={**_parameters(subject, analysis), "limit": to_hex(format.largest)},
         verdict=verdict,
         reason=reason,
@@ -229,9 +230,9 @@ def growth(bounds: Bounds) -> list[list[str]]:
 
 def first_overflow(graph: Graph, format: Format, inputs: Mapping[str, npt.ArrayLike]) -> int | None:
     """The first node, inputs included, whose float is not finite when the program runs from `inputs`; None if there is none."""
-    ieee = Ieee(format)
+    ieee = Ieee(format.unbounded)  # which computes the same up to the first overflow
     given = {block.name: ieee.constant(np.asarray(inputs[block.name], dtype=np.float64)) for block in graph.inputs}
-    finite = np.isfinite(evaluate(graph, ieee, given))
+    finite = np.isfinite(evaluate(one_program(graph), ieee, given))
     return None if finite.all() else int(np.argmin(finite))
 
 
@@ -241,16 +242,6 @@ def layer_and_register(graph: Graph, node: int) -> tuple[str, str]:
     if place is not None:
         return place.layer, place.register
     return "", next(block.name for block in graph.inputs if block.start <= node < block.stop)
-
-
-def program_assumptions(format: Format, order: str | None) -> list[str]:
-    """What every claim about a program takes for granted about its arithmetic."""
-    return [
-        f"{format.name}: precision {format.precision}, exponents {format.emin} to {format.emax}, with subnormals",
-        "every operation rounds to nearest, ties to even",
-        f"sums are evaluated in the order {order}, without fused multiply-add",
-        "the stored binary64 inputs are converted to the format by one rounding to nearest",
-    ]
 
 
 def hex_values(array: npt.ArrayLike) -> list[str]:

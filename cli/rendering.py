@@ -76,7 +76,7 @@ def show_summary(
             console.print("One update: rounding and range", style="bold")
         if title:
             console.print(title, style="" if stage else "bold")
-        if console.width >= TABLE_WIDTH:
+        if console.width >= TABLE_WIDTH + max((len(row.format) for row in of_state), default=0) - len("float16"):
             _print_table(console, of_state, ball)
         else:
             _print_blocks(console, of_state)

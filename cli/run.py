@@ -49,9 +49,17 @@ made anyway for states that take seconds.""",
     "formats",
     multiple=True,
     metavar="NAME",
-    help="float16, bfloat16, float32 or float64; may be repeated.",
+    help="e5m2, e4m3, float16, bfloat16, tf32, float32, float64, or p=11,emin=-14,emax=15; add ,ftz or ,saturate. May be "
+    "repeated.",
 )
-@click.option("--order", default="serial", show_default=True, metavar="NAME", help="How sums are evaluated.")
+@click.option(
+    "--order",
+    default="serial",
+    show_default=True,
+    metavar="NAME",
+    help="How sums are evaluated: serial, pairwise, blocked(K), fma or any-order; add :float32 to accumulate in a wider "
+    "format.",
+)
 @click.option(
     "--radius",
     type=Amount(),
@@ -196,23 +204,25 @@ def chosen_case(name: str) -> Case:
 
 def formats_named(names: Iterable[str]) -> tuple[str, ...]:
     """The formats once each, under their own names and from coarse to fine. Raises click.BadParameter."""
-    from certify.arithmetic import FORMATS, format_named
+    from certify.arithmetic import format_named
     from certify.errors import InputRejected
 
     try:
-        named = {format_named(name).name for name in names}
+        named = {format_named(name) for name in names}
     except InputRejected as error:
         raise click.BadParameter(str(error), param_hint="--format") from error
-    return tuple(name for name in FORMATS if name in named)
+    return tuple(format.name for format in sorted(named, key=lambda f: (f.precision, f.emax, f.name)))
 
 
 def known_order(order: str) -> str:
-    """The order, if there is one of that name. Raises click.BadParameter."""
-    from certify.graph.orders import ORDERS
+    """The order under its own name. Raises click.BadParameter if there is none."""
+    from certify.errors import InputRejected
+    from certify.graph import order_named
 
-    if order not in ORDERS:
-        raise click.BadParameter(f"there is no order {order!r}; use one of {', '.join(ORDERS)}", param_hint="--order")
-    return order
+    try:
+        return order_named(order).name
+    except InputRejected as error:
+        raise click.BadParameter(str(error), param_hint="--order") from error
 
 
 def loaded(state: str) -> Saved:

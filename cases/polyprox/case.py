@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from certify.cases.case import MOST_UNASKED, Options, Progress
 from certify.cases.convergence import Convergence
+from certify.cases.programs import order_in
 
 from certify.arithmetic import Format, format_named
 from certify.certificate import Claim, Report, Verdict, producer, to_hex
@@ -40,10 +41,15 @@ class PolyProx:
             options = replace(options, methods=())
         if options.methods:
             _require_stage(states[0])
-        # a default format that cannot hold the scaling by 1 / N is left out; one that is named is refused
-        fitting = [name for name in DEFAULT_FORMATS if format_named(name).emax >= states[0].s]
+        # a default format that cannot hold the scaling by 1 / N, or that the accumulator cannot hold, is left out; one that is
+        # named is refused
+        fitting = [
+            name
+            for name in DEFAULT_FORMATS
+            if format_named(name).emax >= states[0].s and order_in(options.order, format_named(name)) == options.order
+        ]
         named = {format_named(name) for name in options.formats or fitting}
-        formats = sorted(named, key=lambda format: (format.precision, format.name))
+        formats = sorted(named, key=lambda format: (format.precision, format.emax, format.name))
         if len(states) > MOST_STATES:
             raise InputRejected(
                 f"the file holds {len(states)} states, more than one report can", f"save at most {MOST_STATES} of them"

@@ -12,7 +12,16 @@ from typing import Any
 
 import numpy as np
 from certify.cases.case import Options
-from certify.cases.claims import Subject, Wording, analyse, ball_region, hex_values, point_region, program_claims
+from certify.cases.claims import (
+    Subject,
+    Wording,
+    analyse,
+    ball_region,
+    hex_values,
+    point_region,
+    program_claims,
+)
+from certify.cases.programs import one_program
 from numpy.typing import NDArray
 
 from certify.arithmetic import Format
@@ -119,7 +128,7 @@ class Certifier:
         errors: dict[str, list[float]] = {"error_W": [], "error_alpha": []}
         for trial in trials:
             inputs = {**self.inputs, "W": trial.W}
-            W, alpha = (computed(self.graph, format, inputs, name) for name in ("W", "alpha"))
+            W, alpha = (computed(one_program(self.graph), format.unbounded, inputs, name) for name in ("W", "alpha"))
             if not (np.isfinite(W).all() and np.isfinite(alpha)):
                 return {}
             entries = [round_up(x) for x in error(W, trial.next_W).ravel().tolist()]

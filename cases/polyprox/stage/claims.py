@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from certify.cases.case import Options, Progress
+from certify.cases.programs import order_in, semantics_of
 
 from certify.arithmetic import BINARY64, Format
 from certify.certificate import Claim, Verdict, decimal_up, to_hex
@@ -182,9 +183,9 @@ class StageCertifier:
         return {"step": self.options.step, "gamma": gamma, "stage": f"contraction/face{self.suffix}"}
 
     def _updates(self, format: Format) -> Claim:
-        tol = self.options.tol
+        tol, order = self.options.tol, order_in(self.options.order, format)
         way = approach(self.search(format), self.state.W, self.options, self.progress)
-        parameters: dict[str, Any] = {"state": self.index, "format": format.name, "order": self.options.order}
+        parameters: dict[str, Any] = {"state": self.index, "format": format.name, "order": order}
         parameters |= {"tol": to_hex(tol), **self._stage()}
         bounds: dict[str, str] = {}
         display: dict[str, str] = {}
@@ -207,7 +208,7 @@ class StageCertifier:
             kind="updates",
             statement=f"From {self.where}, after {first} updates of the block in {format.name} with the "
             f"{self.options.step} step size, W is within {tol!r} of the fixed point of the stage, and stays so.",
-            semantics="program",
+            semantics=semantics_of(order),
             parameters=parameters,
             verdict=Verdict.UNDECIDED if way.reason else Verdict.CERTIFIED,
             reason=way.reason,
@@ -265,14 +266,14 @@ class StageCertifier:
             f"{self.options.step} step size, the fixed-stage update is q-Lipschitz with q < 1"
             f"{' on its face' if method == 'face' else ''}, it and its float64 program stay in the ball, and it has "
             "exactly one fixed point there.",
-            semantics="program",
+            semantics=semantics_of(self.problem.order),
             parameters={
                 "state": self.index,
                 "method": method,
                 "step": self.options.step,
                 "gamma": to_hex(state.gamma),
                 "format": "float64",
-                "order": self.options.order,
+                "order": self.problem.order,
                 "tol": to_hex(self.options.tol),
             },
             verdict=verdict,

@@ -21,7 +21,7 @@ from certify.contraction.fixed_stage import contraction_constant
 from certify.contraction.modal import Curvature, Prediction, predict
 from certify.contraction.updates import Ball, norm_count, start_bound
 from certify.errors import InputRejected
-from certify.graph import evaluate, output
+from certify.graph import evaluate, order_named, output
 
 from ..certificates import inputs_of
 from .hessian import Entries, hessian
@@ -50,12 +50,17 @@ def distance(W: NDArray[np.float64], center: NDArray[np.float64]) -> float:
 
 
 def replay(problem: Problem, start: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
-    """W after 0, 1, 2, ... updates of the literal program, emulated bit for bit; ends where it overflows."""
+    """W after 0, 1, 2, ... updates of the literal program, emulated bit for bit; ends where it overflows.
+
+    An order that stands for many programs has no update to run: only the start comes.
+    """
     ieee = Ieee(problem.format)
     inputs = {name: ieee.constant(np.asarray(value)) for name, value in inputs_of(problem.state).items()}
     W = np.asarray(start, dtype=np.float64)
     while np.isfinite(W).all():
         yield W
+        if order_named(problem.order).is_any:
+            return
         values = evaluate(problem.graph, ieee, {**inputs, "W": ieee.constant(W)}, outputs=["W"])
         W = output(problem.graph, ieee, values, "W").astype(np.float64)
 
@@ -82,6 +87,8 @@ def enter(
             apart = distance(W, problem.center)
             if apart <= radius:
                 return Entry(k, W, relaxed_up(apart))
+    if limit and order_named(problem.order).is_any:
+        return f"{problem.order} is no one program, so no update is replayed"
     if k < limit:
         return f"the program overflows after {k} replayed updates"
     return f"{limit} replayed updates do not reach the certified ball of radius {radius:.3g}"

@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
+from certify.cases.programs import order_in
 from numpy.typing import NDArray
 
 from certify.arithmetic import Format
@@ -15,7 +16,7 @@ from certify.arithmetic.midrad import MidRad
 from certify.contraction.fixed_stage import Outcome, Stage, fixed_stage
 from certify.contraction.floating import eigenvalue_bounds
 from certify.contraction.witness import lower_bound, upper_bound
-from certify.graph import Graph
+from certify.graph import Graph, with_order
 from certify.rounding import Bounds, ball, running
 
 from ..certificates import graph_of, inputs_of
@@ -42,13 +43,13 @@ class Problem:
     ----------
     state : the controls and step size, with the centre as its W.
     format : the program's format; its rounding error on each ball is the theorem's eps.
-    order : how the program evaluates sums.
+    order : how the program evaluates sums; without its accumulator if that cannot hold the format.
     """
 
     def __init__(self, state: State, format: Format, order: str = "serial") -> None:
         self.state = replace(state, b=0)
         self.format = format
-        self.order = order
+        self._asked, self.order = order, order_in(order, format)
         self.center = self.state.W
         self._bounds: dict[float, Bounds] = {}
         self._centers: dict[tuple[bytes, ...], Enclosed] = {}
@@ -82,8 +83,8 @@ class Problem:
 
     def in_format(self, format: Format) -> Problem:
         """The same stage in another format; what does not depend on the format is shared."""
-        other = Problem(self.state, format, self.order)
-        other.graph, other.d = self.graph, self.d
+        other = Problem(self.state, format, self._asked)
+        other.graph, other.d = with_order(self.graph, other.order), self.d
         other._centers, other._curvatures = self._centers, self._curvatures
         return other
 
