@@ -226,6 +226,7 @@ def _print_place(console: Console, path: str, note: str) -> None:
     name = shlex.quote(path if path.isprintable() else one_line(path))
     # Not wrapped: these are lines to copy.
     console.print(f"Report: {name}{note}", soft_wrap=True)
+    console.print(f"  certify check {name}", soft_wrap=True)
     console.print(f"  certify show --claims {name}", soft_wrap=True)
     console.print(f"  jq -r '.claims[] | [.verdict, .id] | @tsv' {name}", soft_wrap=True)
 
