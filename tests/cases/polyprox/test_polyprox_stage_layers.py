@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from certify.cases.polyprox import corpus, decode, encode, forward, registers, serial, weights
 from certify.cases.polyprox.layers import SCALAR_SCRATCH, WIDE_SCRATCH
-from certify.cases.polyprox.stage.methods import Attempt
+from certify.cases.polyprox.stage.methods import Attempt, face_test
 from certify.cases.polyprox.stage.polish import polish
 from certify.cases.polyprox.stage.prediction import distance, enter, prediction
 from certify.cases.polyprox.stage.problem import Problem
@@ -35,9 +35,13 @@ def start_of(problem: Problem, found: Search, saved: np.ndarray, start: str) -> 
     assert found.largest is not None
     radius = found.largest.outcome.stage.radius
     if start == "half radius":
+        # of a ball well within: in the largest one q is next to 1, and a count from it says little
+        radius /= 8
+        attempt = face_test(problem, radius)
+        assert attempt.outcome.certified
         free = (problem.state.M != 0) & ~problem.inactive(radius)
         D = np.random.default_rng(0).normal(size=free.shape) * free
-        return found.largest, problem.center + D * (radius / 2 / np.linalg.norm(D)), 0
+        return attempt, problem.center + D * (radius / 2 / np.linalg.norm(D)), 0
     entry = enter(problem, found.largest, saved, 3000)
     assert entry is not None
     assert entry.distance <= radius
