@@ -21,7 +21,6 @@ from certify.errors import InputRejected
 from certify.graph import Graph, evaluate
 from certify.rounding import Bounds, Range, Region, majorant, range_test, running
 
-MAJORANT_RULES = " By the paper's majorant rules."
 _INFINITE = "the bound is infinite"
 
 
@@ -152,8 +151,7 @@ def rounding_claim(
     return Claim(
         id=_id(subject, analysis, "rounding", "" if method == "running" else f"/{method}"),
         kind="rounding",
-        statement=_statement(subject, analysis, subject.wording.rounding)
-        + (MAJORANT_RULES if method == "majorant" else ""),
+        statement=_statement(subject, analysis, subject.wording.rounding),
         semantics=semantics_of(subject.graph.order),
         parameters={**_parameters(subject, analysis), "method": method},
         verdict=Verdict.CERTIFIED if proved else Verdict.UNDECIDED,

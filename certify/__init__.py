@@ -29,13 +29,21 @@ if TYPE_CHECKING:
         TF32,
         Format,
         Ieee,
+        Libm,
         enclosure,
         format_named,
     )
-    from certify.cases.kernel import KernelReport, kernel_report, write_kernel_report
+    from certify.cases.kernel import (
+        KernelReport,
+        Tolerance,
+        kernel_report,
+        tolerance,
+        tolerance_between,
+        write_kernel_report,
+    )
     from certify.certificate import Claim, Report, Verdict
     from certify.errors import CertifyError, InputRejected, MissingExtra, OrderUnspecified, TraceRefused, Undecided
-    from certify.graph import Graph, Variable, evaluate, layer, lower, order_named, output, trace, with_order
+    from certify.graph import Graph, Variable, evaluate, layer, lower, order_named, output, sigmoid, trace, with_order
     from certify.rounding import Bounds, Range, Region, ball, majorant, point, range_test, relu_branches, running
     from certify.states import Saved, load, save
 
@@ -56,12 +64,14 @@ __all__ = [
     "Ieee",
     "InputRejected",
     "KernelReport",
+    "Libm",
     "MissingExtra",
     "OrderUnspecified",
     "Range",
     "Region",
     "Report",
     "Saved",
+    "Tolerance",
     "TraceRefused",
     "Undecided",
     "Variable",
@@ -83,6 +93,9 @@ __all__ = [
     "relu_branches",
     "running",
     "save",
+    "sigmoid",
+    "tolerance",
+    "tolerance_between",
     "trace",
     "with_order",
     "write_kernel_report",

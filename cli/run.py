@@ -167,7 +167,7 @@ def certify_and_report(
     else:
         write_atomically(output, data)
     size, seconds = len(data) / 1000, time.perf_counter() - started
-    _print_summary(report, output, f" ({size:.0f} kB, in {seconds:.1f} s)")
+    print_summary(report, output, f" ({size:.0f} kB, in {seconds:.1f} s)")
     if html is not None:
         from certify.cli.html import write_page
 
@@ -182,7 +182,8 @@ def exit_code(verdict: Verdict) -> int:
     return {Verdict.CERTIFIED: 0, Verdict.UNDECIDED: 1, Verdict.REFUTED: 4}[verdict]
 
 
-def _print_summary(report: Report, output: str, note: str) -> None:
+def print_summary(report: Report, output: str, note: str) -> None:
+    """The tables of a report, on standard error."""
     from certify.cli.console import console_for
     from certify.cli.rendering import show_summary
 

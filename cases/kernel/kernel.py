@@ -14,6 +14,8 @@ from certify.graph import Graph, trace
 from certify.rounding import Region, ball, point
 from certify.states import quoted
 
+from .arrays import binary64, plain
+
 Kernel = Callable[..., Any]
 
 
@@ -64,7 +66,7 @@ def trace_kernel(
     Parameters
     ----------
     kernel : array code; returns an array, a tuple or a dict of arrays. Outputs of a tuple are named "0", "1", ...
-    inputs : its arguments by name, at which it is certified; real arrays or numbers, finite.
+    inputs : its arguments by name, at which it is certified; real arrays or numbers, finite, of NumPy, torch or JAX.
     order : how sums are evaluated, see `certify.graph.orders`.
     variables : the inputs that are data of the kernel. The others are constants of it: known when it is traced, so that
         it may loop over them or index with them. None: the data are the floating-point inputs.
@@ -77,6 +79,7 @@ def trace_kernel(
     """
     if not isinstance(inputs, Mapping):
         raise InputRejected("the inputs of the kernel are no mapping", "give a dict from parameter names to arrays")
+    inputs = {key: plain(value) for key, value in inputs.items()}
     if variables is None:
         moving = [key for key, value in inputs.items() if np.asarray(value).dtype.kind == "f"]
     else:
@@ -105,14 +108,7 @@ def _named(kernel: Kernel, name: str | None) -> str:
 
 
 def _binary64(name: str, value: Any) -> NDArray[np.float64]:
-    given = np.asarray(value)
-    if given.dtype.kind not in "buif":
-        raise InputRejected(f"input {name} has dtype {given.dtype}", "give real numbers")
-    array = np.array(given, dtype=np.float64, order="C")
+    array = binary64(value, f"input {name}")
     if not np.isfinite(array).all():
         raise InputRejected(f"input {name} has an entry that is not finite", "give finite numbers")
-    with np.errstate(invalid="ignore"):
-        exact = array.astype(given.dtype) == given
-    if not exact.all():
-        raise InputRejected(f"input {name} has an entry that binary64 cannot hold", "round it to float64 first")
     return array

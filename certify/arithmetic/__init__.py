@@ -18,6 +18,7 @@ from certify.arithmetic.formats import (
     Overflow,
 )
 from certify.arithmetic.ieee import Ieee
+from certify.arithmetic.libm import Libm
 from certify.arithmetic.naming import format_named
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Enclosure",
     "Format",
     "Ieee",
+    "Libm",
     "NumpyEnclosure",
     "Overflow",
     "enclosure",

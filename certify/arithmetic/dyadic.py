@@ -25,6 +25,7 @@ class Dyadic:
     """Exact evaluation; the order of a sum does not matter to its value."""
 
     exact = True
+    covers = "exact dyadic arithmetic covers +, - and * only"
 
     def empty(self, n: int) -> Values:
         """Room for n values."""

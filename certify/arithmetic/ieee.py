@@ -1,19 +1,12 @@
 """Emulation of floating-point arithmetic: the floats that the program computes, bit for bit.
 
 **Theorem (innocuous double rounding).** Let a, b be numbers of a format of precision p <= 24 whose exponents lie within
-[-400, 400]. Then rounding fl64(a o b) to the format gives the correctly rounded a o b, for o in +, -, *.
+[-400, 400]. Then rounding fl64(a o b) to the format gives the correctly rounded a o b, for o in +, -, *, /, and rounding
+fl64(sqrt(a)) gives the correctly rounded root. Proof: docs/theory/rounding.md#emulation (sums, products) and
+docs/theory/functions.md#emulation (quotients, roots).
 
-*Proof.* A product has at most 2 p <= 48 <= 53 bits and an exponent inside binary64's range (binary32: at least
-2**-298), so fl64 is exact and there is one rounding only. For a sum let s = a + b be exact. If fl64(s) = s there is
-one rounding. Otherwise s needs more than 53 bits, so (say |a| >= |b|) a and b lie far apart: the last bit of b lies
-more than 53 places below the leading bit of s, and b has p <= 24 bits, so |b| < 2**(e - 53 + p + 1) <= 2**(e - 28) with
-2**e <= |s| < 2**(e + 1): s is a plus a small nonzero part. Double rounding can differ from single rounding only if
-fl64(s) is a midpoint m of the format and s is not. Midpoints have p + 1 bits. In the binade of s they are spaced
-2**(e - p + 1), and a, a number of the format, is at least 2**(e - p) away from each of them (if a lies one binade above
-s, its spacing is coarser and the same holds with a = 2**(e + 1), whose nearest midpoint below is 2**(e - p) away). So
-|s - m| >= 2**(e - p) - 2**(e - 28) > 0 for p <= 24, at least 2**(e - 25), which is far above the 2**(e - 53) by which
-fl64 may move s: fl64(s) is not m. In the subnormal range sums are exact (they are multiples of the smallest
-subnormal below 2**(emin + 1)). Overflow: fl64 is monotone and the overflow threshold (2 - u) 2**emax is a midpoint. QED
+exp, log, tanh and sigmoid are correctly rounded (`certify.arithmetic.elementary`): the reference for libraries, of which a
+bound assumes less (`certify.arithmetic.libm`).
 
 A fused multiply-add a b + c is not covered: a b is exact in binary64, but its sum with c may fall on a midpoint after
 the first rounding. That sum is rounded to odd instead (`certify.arithmetic.errorfree`), which 53 >= p + 2 bits make
@@ -24,9 +17,12 @@ binary32 and binary64 use the hardware's own arithmetic; NumPy's `float16` compu
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from certify.arithmetic.accumulators import accumulator
+from certify.arithmetic.elementary import correctly_rounded
 from certify.arithmetic.errorfree import multiply_add, sum_to_odd
 from certify.arithmetic.formats import BINARY32, BINARY64, Floats, Format
 from certify.graph import Values
@@ -93,6 +89,45 @@ class Ieee:
     def relu(self, a: Values) -> Values:
         """max(a, 0), exact; NaN stays NaN."""
         return np.maximum(a, np.zeros((), dtype=a.dtype))
+
+    def div(self, a: Values, b: Values) -> Values:
+        """fl(a / b); a division by zero gives an infinity or, of zero, NaN."""
+        return self._round(a / b)
+
+    def sqrt(self, a: Values, nonnegative: Any = None) -> Values:
+        """fl(sqrt(a)); NaN of a negative number."""
+        return self._round(np.sqrt(a))
+
+    def max(self, a: Values, b: Values) -> Values:
+        """The larger of the two, exact; NaN if either is."""
+        return np.asarray(np.maximum(a, b))
+
+    def abs(self, a: Values) -> Values:
+        """|a|, exact."""
+        return np.asarray(np.abs(a))
+
+    def select(self, p: Values, q: Values, x: Values, y: Values, strict: bool) -> Values:
+        """x where p <= q (or p < q), else y; y where either is NaN."""
+        return np.where(p < q if strict else p <= q, x, y)
+
+    def exp(self, a: Values) -> Values:
+        """fl(exp(a))."""
+        return self._called("exp", a)
+
+    def log(self, a: Values) -> Values:
+        """fl(log(a)); minus infinity of 0, NaN of a negative number."""
+        return self._called("log", a)
+
+    def tanh(self, a: Values) -> Values:
+        """fl(tanh(a))."""
+        return self._called("tanh", a)
+
+    def sigmoid(self, a: Values) -> Values:
+        """fl(1 / (1 + exp(-a))), rounded once."""
+        return self._called("sigmoid", a)
+
+    def _called(self, name: str, a: Values) -> Values:
+        return correctly_rounded(name, a, self.format).astype(self._dtype)
 
     def scale(self, a: Values, exponent: int) -> Values:
         """fl(a 2**exponent), exact unless it underflows or overflows."""

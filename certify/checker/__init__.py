@@ -5,32 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from certify.checker.context import Context
-from certify.checker.document import Beyond, Rejected, claims_of, parse_json
-from certify.checker.finding import Finding
+from certify.checker.claims import Context
+from certify.checker.document import Beyond, Finding, Rejected, claims_of, parse_json
 from certify.checker.saved import read
 
 __all__ = ["Beyond", "Finding", "Rejected", "check", "claims_of", "matches", "parse_json"]
 
 
 def check(
-    report: bytes,
-    state: bytes,
-    files: Callable[[str], bytes],
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    report: bytes, state: bytes, files: Callable[[str], bytes], progress: Any = lambda k, n: None
 ) -> list[Finding]:
-    """What becomes of each claim of a report when it is proved again.
+    """What becomes of each claim of a report when it is proved again; Rejected or Beyond if it cannot be read.
 
-    Parameters
-    ----------
-    report, state : contents of the report and of the file of states or inputs.
-    files : the contents of a file beside the report, by its plain name; may raise Rejected.
-    progress : called with the number of claims done, and of all.
-
-    Raises
-    ------
-    Rejected : the report or a file is not valid, or they do not belong together.
-    Beyond : they are larger than a checker reads, or about a case it does not know.
+    `report` and `state` are the contents of the report and of the file of states or inputs, `files` gives those of a file
+    beside the report by its plain name, and `progress` is called with the number of claims done, and of all.
     """
     document = parse_json(report, "the report")
     claims = claims_of(document)
@@ -46,8 +34,6 @@ def matches(subject: Any, state: bytes) -> bool:
     """Whether a file holds the tensors that a report is about; their digests decide."""
     try:
         tensors = read(state, "the file").tensors
-    except (Rejected, Beyond):
+        return all(tensors[name].digest() == digest for name, digest in subject["tensors"].items())
+    except (Rejected, Beyond, LookupError, AttributeError):
         return False
-    return isinstance(subject.get("tensors"), dict) and all(
-        name in tensors and tensors[name].digest() == digest for name, digest in subject["tensors"].items()
-    )

@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from certify.checker import Beyond, Finding, Rejected, check, claims_of, matches, parse_json
@@ -30,72 +29,59 @@ def main() -> int:
 
 def run(report: str, state: str | None, as_json: bool, name: str = "certify.checker") -> int:
     """Check, print the findings, and return the exit code."""
+    last = time.monotonic()
+
+    def progress(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last > 2:
+            last = time.monotonic()
+            print(f"{done} of {total} claims checked", file=sys.stderr, flush=True)
+
     try:
         data = _bytes(Path(report))
         found = _bytes(Path(state)) if state else _beside(Path(report), data)
-        findings = check(data, found, lambda file: _bytes(Path(report).parent / file), _Progress())
+        findings = check(data, found, lambda file: _bytes(Path(report).parent / file), progress)
     except (Rejected, Beyond) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 3 if isinstance(error, Rejected) else 1
-    print(_as_json(findings) if as_json else "\n".join(_lines(findings)))
+    rows = [{**vars(x), "proved": {k: str(value) for k, value in x.proved.items()}} for x in findings]
+    print(json.dumps(rows, indent=1) if as_json else "\n".join(_lines(findings)))
     wrong = [x for x in findings if x.verdict == "rejected"]
     for x in wrong:
         print(f"{name}: claim {x.id} is rejected: {x.sentence}", file=sys.stderr)
-    open_ = any(x.verdict == "undecided" != x.claimed for x in findings)
-    return 3 if wrong else 1 if open_ else 0
-
-
-class _Progress:
-    """A line on standard error every two seconds."""
-
-    def __init__(self) -> None:
-        self.last = time.monotonic()
-
-    def __call__(self, done: int, total: int) -> None:
-        if time.monotonic() - self.last > 2:
-            self.last = time.monotonic()
-            print(f"{done} of {total} claims checked", file=sys.stderr, flush=True)
+    return 3 if wrong else int(any(x.verdict == "undecided" != x.claimed for x in findings))
 
 
 def _bytes(path: Path) -> bytes:
     """A regular file's contents, at most one byte more than is read of any file."""
     try:
-        if not path.is_file():
-            raise Rejected(f"there is no file {shown(str(path))}")
-        with path.open("rb") as stream:
-            return stream.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise Rejected(f"{shown(str(path))} cannot be read: {type(error).__name__}") from None
+        if path.is_file():
+            with path.open("rb") as stream:
+                return stream.read(MAX_BYTES + 1)
+    except (OSError, ValueError):
+        pass
+    raise Rejected(f"{shown(str(path))} is no file that can be read")
 
 
 def _beside(report: Path, data: bytes) -> bytes:
     """The file beside the report whose tensors have the digests of its subject."""
-    subject = parse_json(data, "the report")
-    claims_of(subject)
+    claims_of(document := parse_json(data, "the report"))
     candidates = sorted(x for x in report.parent.iterdir() if x.suffix in (".safetensors", ".npz"))
     for path in candidates[:MOST_CANDIDATES]:
-        found = _bytes(path)
-        if matches(subject["subject"], found):
+        if matches(document["subject"], found := _bytes(path)):
             return found
     raise Rejected("no file beside the report holds the state it is about: name it with --state")
 
 
-def _lines(findings: list[Finding]) -> Iterator[str]:
+def _lines(findings: list[Finding]) -> list[str]:
+    lines = []
     for x in findings:
         bounds = "  ".join(f"{name} {float(value):.3g}" for name, value in x.proved.items())
-        note = "" if x.verdict == x.claimed and x.verdict != "undecided" else x.sentence
-        yield f"{x.verdict:9}  {x.id}  {bounds or note}".rstrip()
-    count = {v: sum(x.verdict == v for x in findings) for v in ("certified", "refuted", "undecided", "rejected")}
-    yield (
-        f"Of {len(findings)} claims {count['certified']} are certified and {count['refuted']} refuted, proved again here; "
-        f"{count['undecided']} undecided, {count['rejected']} rejected."
-    )
-
-
-def _as_json(findings: list[Finding]) -> str:
-    return json.dumps(
-        [{**vars(x), "proved": {k: str(value) for k, value in x.proved.items()}} for x in findings], indent=1
-    )
+        note = "" if x.verdict == x.claimed != "undecided" else x.sentence
+        lines.append(f"{x.verdict:9}  {x.id}  {bounds or note}".rstrip())
+    n = {v: sum(x.verdict == v for x in findings) for v in ("certified", "refuted", "undecided", "rejected")}
+    proved = f"{n['certified']} are certified and {n['refuted']} refuted, proved again here"
+    return [*lines, f"Of {len(findings)} claims {proved}; {n['undecided']} undecided, {n['rejected']} rejected."]
 
 
 if __name__ == "__main__":

@@ -1,230 +1,271 @@
-"""The checks of exactness, rounding, range and precision of an update: words and numbers follow from the parameters."""
+"""One function a kind of claim: its words must follow from its parameters, its numbers from the checker's own."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
 from fractions import Fraction
-from math import prod
+from math import inf, nextafter, prod
 from typing import Any
 
-from flint import fmpz, fmpz_mat
+from flint import arb, arb_mat, ctx
 
 from certify.checker import counts, stage
-from certify.checker.context import Check, Claim, Context
-from certify.checker.document import Beyond, Rejected, binary64, number
-from certify.checker.finding import (
+from certify.checker.document import (
+    SIDE_FILE,
+    Beyond,
+    Claim,
     Finding,
-    program_assumptions,
+    Rejected,
+    agrees,
+    binary64,
+    number,
     proved,
-    require_id,
-    require_names,
-    require_text,
+    require_shape,
     require_upper,
-    where,
+    shown,
 )
-from certify.checker.majorant import majorant
-from certify.checker.program import exact, inputs_of
-from certify.checker.rounding import FORMATS, Analysis, Format, emulate, running
-from certify.checker.saved import State
+from certify.checker.program import Program, from_file, inputs_of, polyprox
+from certify.checker.rounding import FORMATS, Running, emulate, exact
+from certify.checker.saved import Saved, State, States
 
 DOC = "docs/theory/rounding.md"
+POINT = {"kind": "point"}
+
+
+class Context:
+    """What the claims of one report share: the states, or the inputs of a user's kernel; every analysis is made once."""
+
+    def __init__(self, subject: Any, claims: dict[str, Claim], saved: Saved, files: Callable[[str], bytes]) -> None:
+        self.claims, self.case, self.several, self.cache = claims, subject.get("case"), False, dict[Any, Any]()
+        self.findings: dict[str, Finding | None] = {}
+        self.states: Any = None
+        if self.case == "polyprox":
+            self.states = States(saved)
+            self.states.require_subject(subject)
+            self.several = self.states.count > 1
+        elif self.case == "kernel":
+            self.kernel = self._kernel(subject, saved, files)
+            self.inputs = {name: saved.tensors[name].values() for name in self.kernel.inputs}
+        else:
+            raise (Beyond if isinstance(self.case, str) else Rejected)(
+                f"the report is about the case {shown(self.case)}, unknown to this checker"
+            )
+
+    def _kernel(self, subject: Any, saved: Saved, files: Callable[[str], bytes]) -> Program:
+        """The user's program, from the file that the subject names; its inputs are tensors of the state file."""
+        keys = {"case": str, "kernel": str, "graph": dict, "tensors": dict}
+        require_shape(subject, keys, "the subject of the report")
+        require_shape(subject["graph"], SIDE_FILE, "the graph file of the subject")
+        data, digests = files(subject["graph"]["file"]), {name: t.digest() for name, t in saved.tensors.items()}
+        if hashlib.sha256(data).hexdigest() != subject["graph"]["sha256"] or subject["tensors"] != digests:
+            raise Rejected("the graph or input file is not the one that the report names: its digest differs")
+        program = from_file(data)
+        if any(name not in saved.tensors or saved.tensors[name].shape != x for name, x in program.shapes.items()):
+            raise Rejected("an input of the graph file is no tensor of its shape in the input file")
+        return program
+
+    def where(self, k: int) -> str:
+        """What statements call state k."""
+        return f"state {k}" if self.several else "the state"
+
+    def state(self, k: Any) -> State:
+        """State k of the file."""
+        if self.states is None:
+            raise Rejected("the report is about a kernel, which has no states")
+        state: State = self.cached(("state", repr(k)), lambda: self.states.state(k))
+        return state
+
+    def cached(self, key: Any, make: Callable[[], Any]) -> Any:
+        """The object of this key, made once."""
+        if key not in self.cache:
+            self.cache[key] = make()
+        return self.cache[key]
+
+    def program(self, state: State | None) -> Program:
+        """The block for the mask, b and capacity of a state; without a state, the kernel."""
+        if state is None:
+            return self.kernel
+        key = ("program", str(state.M), state.b, state.N)
+        program: Program = self.cached(key, lambda: polyprox(state.M, state.b, state.N))
+        return program
+
+    def running(self, state: State | None, format: str, radius: float = 0.0, center: str = "W") -> Running:
+        """Bounds on the box around the ball of an input; the ends of the box lie one step beyond the rounded ones."""
+        program, values = self.program(state), inputs_of(self.program(state), state or self.inputs)
+        names = [name if radius else "" for name, support in program.inputs.items() for _ in support]
+        lower, upper = (
+            [nextafter(x + r, inf * r) if n == center else x for n, x in zip(names, values, strict=True)]
+            for r in (-radius, radius)
+        )
+        key = ("running", id(program), format, tuple(lower), tuple(upper))
+        bounds: Running = self.cached(key, lambda: Running(program, FORMATS[format], lower, upper))
+        return bounds
+
+    def proved(self, name: Any) -> Claim:
+        """A certified claim of this report, after checking it."""
+        claim = self.claims.get(name) if isinstance(name, str) else None
+        if claim is None or claim["verdict"] != "certified":
+            raise Rejected(f"it rests on {shown(name)}, which is no certified claim of this report")
+        if self.examine(claim).verdict != "certified":
+            raise Rejected(f"it rests on {name}, which is not proved again")
+        return claim
+
+    def examine(self, claim: Claim) -> Finding:
+        """The finding on one claim, made once."""
+        name, kind, verdict = claim["id"], claim["kind"], claim["verdict"]
+        if name in self.findings:
+            return self.findings[name] or Finding(name, kind, verdict, "rejected", "it rests on itself")
+        self.findings[name] = None
+        prove = CHECKS.get("precision/update" if name.startswith("precision/update/") else kind)
+        try:
+            if verdict == "undecided":
+                raise Beyond("left undecided")
+            if prove is None:
+                raise Beyond(f"claims of the kind {kind} are unknown to this checker")
+            found = prove(claim, self)
+        except Beyond as error:
+            found = Finding(name, kind, verdict, "undecided", str(error))
+        except Rejected as error:
+            found = Finding(name, kind, verdict, "rejected", str(error))
+        self.findings[name] = found
+        return found
 
 
 def check_exactness(claim: Claim, context: Context) -> Finding:
     """The block in exact arithmetic against the matrix-power update, of which it shares no step."""
     k = claim["parameters"].get("state")
     state = context.state(k)
-    require_id(claim, "exactness/point", k, context)
-    require_text(
-        claim,
-        statement=f"In exact arithmetic the block returns the W of the matrix-power update at {where(context, k)}: the "
-        "difference is 0.",
-        semantics="real",
-        theorem="docs/theory/polyprox.md#exactness",
-        parameters=("state", "region"),
-    )
-    require_names(claim, set())
-    if claim["parameters"]["region"] != {"kind": "point"} or claim["verdict"] != "certified":
+    block = f"In exact arithmetic the block returns the W of the matrix-power update at {context.where(k)}"
+    words = {"statement": f"{block}: the difference is 0.", "theorem": "docs/theory/polyprox.md#exactness"}
+    agrees(claim, context, id="exactness/point", semantics="real", parameters=("state", "region"), **words)
+    if claim["parameters"]["region"] != POINT or claim["verdict"] != "certified":
         raise Rejected("exactness is certified at a point")
     if state.N > 64:
         raise Beyond(f"N = {state.N} is too large for exact arithmetic here")
     program = context.program(state)
-    if exact(program, inputs_of(program, state), "W") != matrix_power_update(state):
-        raise Rejected("the exact values differ")
+    with ctx.workprec(1 << 18):
+        pairs = list(zip(exact(program, inputs_of(program, state), "W"), matrix_power_update(state), strict=True))
+        if any(a != b for a, b in pairs):
+            raise Rejected("the exact values differ")
+        if not all(a == b for a, b in pairs):  # balls are equal only if their radius is 0
+            raise Beyond("the exact values are too long for this checker")
     return proved(claim)
 
 
-def matrix_power_update(state: State) -> list[Fraction]:
-    """W+ = M * soft(W - gamma ((Sigma W - Sigma) + (alpha + rho h) H), gamma lam), row by row, exactly.
+def matrix_power_update(state: State) -> list[arb]:
+    """W+ = M * soft(W - gamma ((Sigma W - Sigma) + (alpha + rho h) H), gamma lam), row by row, in ball arithmetic.
 
     Y = I + W * W / N, h = tr(Y**N) - p, H = 2 W * (Y**(N-1))^T (arXiv 2610.10395, Algorithm 1).
     """
-    p, N = state.p, state.N
-    W, Sigma = ([Fraction(x) for row in rows for x in row] for rows in (state.W, state.Sigma))
-    Y = [w * w / N + (k % (p + 1) == 0) for k, w in enumerate(W)]
-    scale = max(x.denominator for x in Y)
-    power = fmpz_mat(p, p, [fmpz(int(x * scale)) for x in Y]) ** (N - 1)
-    G = [Fraction(int(x), scale ** (N - 1)) for x in power.entries()]
-    h = sum((G[i * p + j] * Y[j * p + i] for i in range(p) for j in range(p)), Fraction(-p))
-    c = Fraction(state.alpha) + Fraction(state.rho) * h
-    gamma, tau = Fraction(state.gamma), Fraction(state.gamma) * Fraction(state.lam)
-    result = []
-    for k in range(p * p):
-        i, j = divmod(k, p)
-        SW = sum((Sigma[i * p + m] * W[m * p + j] for m in range(p)), Fraction(0))
-        v = W[k] - gamma * (SW - Sigma[k] + c * 2 * W[k] * G[j * p + i])
-        result.append((max(v - tau, Fraction(0)) - max(-v - tau, Fraction(0))) * state.M[i][j])
-    return result
+    p, W, Sigma = state.p, arb_mat(state.W), arb_mat(state.Sigma)
+    Y = arb_mat([[arb(w) ** 2 / state.N + (i == j) for j, w in enumerate(row)] for i, row in enumerate(state.W)])
+    power, SW, tau = Y ** (state.N - 1), Sigma * W, arb(state.gamma) * state.lam
+    c = state.alpha + state.rho * ((power * Y).trace() - p)
+    update = []
+    for i, j in ((i, j) for i in range(p) for j in range(p)):
+        v = W[i, j] - state.gamma * (SW[i, j] - Sigma[i, j] + c * 2 * W[i, j] * power[j, i])
+        update.append(((v - tau).max(arb(0)) - (-v - tau).max(arb(0))) * state.M[i][j])
+    return update
 
 
-class _Setting:
-    """Format, order and region of a rounding or range claim, and what follows from them."""
+class Setting:
+    """What a rounding or range claim is about, and the words that follow from it."""
 
     def __init__(self, claim: Claim, context: Context) -> None:
-        given = self.given = claim["parameters"]
-        if claim["id"].split("/")[1:3] != [given.get("format"), given.get("order")]:
+        given, self.kernel = claim["parameters"], context.case == "kernel"
+        name, order, region, k = (given.get(key) for key in ("format", "order", "region", "state"))
+        if claim["id"].split("/")[1:3] != [name, order]:
             raise Rejected("its parameters belong to another id")
-        if given["format"] not in FORMATS or given["order"] != "serial":
-            raise Beyond(f"{given['format']} with {given['order']} sums has no model in this checker")
-        self.format: Format = FORMATS[given["format"]]
-        self.kernel = context.case == "kernel"
-        self.k = None if self.kernel else given.get("state")
-        if self.kernel:
-            self.program = context.kernel
-            self.values = inputs_of(self.program, {n: context.saved.tensors[n].values() for n in self.program.inputs})
-        else:
-            state = context.state(self.k)
-            self.program = context.program(state)
-            self.values = inputs_of(self.program, state)
-        self._region(given.get("region"), context)
-        self.keys = {"format", "order", "region"} | (set() if self.kernel else {"state"})
+        if name not in FORMATS or order != "serial":
+            raise Beyond(f"{name} with {order} sums has no model in this checker")
+        self.context, self.format, self.state = context, FORMATS[name], None if self.kernel else context.state(k)
+        self.program = context.program(self.state)
+        self.radius, self.center = 0.0, next(iter(self.program.inputs))
+        here = "the inputs" if self.kernel else context.where(k)
+        self.everywhere, self.what = f"At {here}", "the kernel" if self.kernel else "one update"
+        if region != POINT:
+            named = {"center": str} if self.kernel else {}
+            require_shape(region, {"kind": "ball", "radius": str} | named, "its region")
+            self.radius, self.center = binary64(region["radius"]), region.get("center", "W")
+            if self.radius <= 0 or self.center not in self.program.inputs:
+                raise Rejected("its region is no ball around an input")
+            moved = self.center if self.kernel else "W with the mask M"
+            self.everywhere = f"For every {moved} within Frobenius distance {self.radius!r} of that of {here}"
+        self.id, f = f"{claim['kind']}/{name}/serial/{'ball' if self.radius else 'point'}", self.format
+        self.assumptions = [
+            f"{name}: precision {f.precision}, exponents {f.emin} to {f.emax}, with subnormals",
+            "every operation rounds to nearest, ties to even",
+            "sums are evaluated in the order serial, without fused multiply-add",
+            "the stored binary64 inputs are converted to the format by one rounding to nearest",
+        ] + ["the graph file is the user's kernel: the checker does not see its source"] * self.kernel
+        self.keys = ["format", "order", "region"] + ["state"] * (not self.kernel)
 
-    def _region(self, region: Any, context: Context) -> None:
-        here = "the inputs" if self.kernel else where(context, self.k or 0)
-        self.radius, self.center, self.everywhere = 0.0, next(iter(self.program.inputs)), f"At {here}"
-        if region == {"kind": "point"}:
-            return
-        names = {"kind", "radius", "center"} if self.kernel else {"kind", "radius"}
-        if not isinstance(region, dict) or set(region) != names or region["kind"] != "ball":
-            raise Rejected("its region is neither a point nor a ball")
-        self.radius, self.center = binary64(region["radius"]), region.get("center", "W")
-        if self.radius <= 0 or self.center not in list(self.program.inputs):
-            raise Rejected("its region is no ball around an input")
-        moved = self.center if self.kernel else "W with the mask M"
-        self.everywhere = f"For every {moved} within Frobenius distance {self.radius!r} of that of {here}"
-
-    def stem(self, kind: str) -> str:
-        return f"{kind}/{self.format.name}/serial/{'ball' if self.radius else 'point'}"
-
-    def analysis(self, method: Any, context: Context) -> Analysis:
-        return context.analysis(method, self.program, self.format.name, self.values, self.center, self.radius)
-
-    def assumptions(self) -> list[str]:
-        user = ["the graph file is the user's kernel: the checker does not see its source"] if self.kernel else []
-        return program_assumptions(self.format.name, "serial") + user
+    def bounds(self) -> Running:
+        """Running bounds on the region, where nothing overflows."""
+        found = self.context.running(self.state, self.format.name, self.radius, self.center)
+        if found.first is not None:
+            raise Rejected(f"an overflow is not excluded in {' '.join(self.program.place(found.first))}")
+        return found
 
 
 def check_rounding(claim: Claim, context: Context) -> Finding:
-    """Bounds of the error of each output, by the running or the majorant theorem."""
-    s = _Setting(claim, context)
-    method = s.given.get("method")
+    """Bounds of the error of each output. They are true, whatever their method, if the running bounds are not larger."""
+    s, method = Setting(claim, context), claim["parameters"].get("method")
     if method not in ("running", "majorant") or claim["verdict"] != "certified":
         raise Rejected("a rounding claim is certified, by the method running or majorant")
-    rules = " By the paper's majorant rules." if method == "majorant" else ""
-    result = (
-        f"the kernel in {s.format.name}, inputs converted first, returns each output X within eps_X (Frobenius norm) of "
-        "the exact kernel of those inputs."
-        if s.kernel
-        else f"one update in {s.format.name}, inputs converted first, returns W within eps_W (Frobenius norm) and alpha "
-        "within eps_alpha of the exact update of those inputs."
-    )
-    require_id(claim, s.stem("rounding") + ("/majorant" if rules else ""), s.k, context)
-    require_text(
-        claim,
-        statement=f"{s.everywhere}, {result}{rules}",
-        semantics="program",
-        theorem=f"{DOC}#{method}",
-        assumptions=s.assumptions(),
-        parameters=s.keys | {"method"},
-    )
-    outputs = list(s.program.outputs)
-    require_names(claim, {f"eps_{name}" for name in outputs})
-    analysis = s.analysis(running, context)
-    if analysis.first is not None:
-        raise Rejected(f"an overflow is not excluded in {' '.join(s.program.place(analysis.first))}")
-    if rules:
-        analysis = s.analysis(majorant, context)
-    own = {f"eps_{name}": analysis.eps(name) for name in outputs}
-    for name, eps in own.items():
-        require_upper(claim, name, eps)
+    each = "each output X within eps_X (Frobenius norm) of the exact kernel"
+    both = "W within eps_W (Frobenius norm) and alpha within eps_alpha of the exact update"
+    returned = f"{s.what} in {s.format.name}, inputs converted first, returns {each if s.kernel else both}"
+    names = {f"eps_{name}": name for name in s.program.outputs}
+    words = {"statement": f"{s.everywhere}, {returned} of those inputs.", "assumptions": s.assumptions}
+    id, theorem = s.id + "/majorant" * (method == "majorant"), f"{DOC}#{method}"
+    agrees(claim, context, id=id, theorem=theorem, parameters=[*s.keys, "method"], bounds=names, **words)
+    own = {bound: s.bounds().eps(name) for bound, name in names.items()}
+    for bound, eps in own.items():
+        require_upper(claim, bound, eps)
     return proved(claim, **own)
 
 
 def check_range(claim: Claim, context: Context) -> Finding:
     """No operation overflows, as every enclosure is finite; or one does, when the program runs from the witness."""
-    s = _Setting(claim, context)
-    what = "the kernel" if s.kernel else "one update"
+    s, refuted = Setting(claim, context), claim["verdict"] == "refuted"
     parts = "partial sums included" if s.kernel else "partial sums and the second pass included"
-    require_id(claim, s.stem("range"), s.k, context)
-    require_text(
-        claim,
-        statement=f"{s.everywhere}, no operation of {what} in {s.format.name} overflows, {parts}.",
-        semantics="program",
-        theorem=f"{DOC}#range",
-        assumptions=s.assumptions(),
-        parameters=s.keys | {"limit"},
-    )
-    if binary64(s.given["limit"]) != s.format.largest:
+    statement = f"{s.everywhere}, no operation of {s.what} in {s.format.name} overflows, {parts}."
+    words = {"statement": statement, "theorem": f"{DOC}#range", "assumptions": s.assumptions}
+    bounds = () if refuted else ("max_magnitude",)
+    agrees(claim, context, id=s.id, parameters=[*s.keys, "limit"], bounds=bounds, **words)
+    if binary64(claim["parameters"]["limit"]) != s.format.largest:
         raise Rejected(f"its limit is not the largest number of {s.format.name}")
-    if claim["verdict"] == "refuted":
-        require_names(claim, set())
-        return _refuted_range(claim, s)
-    require_names(claim, {"max_magnitude"})
-    analysis = s.analysis(running, context)
-    if analysis.first is not None:
-        raise Rejected(f"an overflow is not excluded in {' '.join(s.program.place(analysis.first))}")
-    peak = Fraction(s.format.fl(analysis.peak))
-    require_upper(claim, "max_magnitude", peak)
-    return proved(claim, max_magnitude=peak)
-
-
-def _refuted_range(claim: Claim, s: _Setting) -> Finding:
-    """Replays the program from the witness, inputs of the region."""
-    witness = claim["witness"] if isinstance(claim["witness"], dict) else {}
-    given = witness.get("inputs") if s.kernel else {"W": witness.get("W")}
-    if set(witness) != {"layer", "register", "inputs" if s.kernel else "W"} or not isinstance(given, dict):
-        raise Rejected("its witness is not a place and inputs")
-    if set(given) != (set() if s.kernel and not s.radius else {s.center}):
-        raise Rejected("its witness does not give the inputs that vary")
-    values, distance, at = list(s.values), Fraction(0), 0
-    for name, support in s.program.inputs.items():
-        if name in given:
-            moved = _witnessed(given[name], prod(s.program.shapes[name]), support)
-            distance = sum(
-                ((Fraction(x) - Fraction(y)) ** 2 for x, y in zip(moved, values[at:], strict=False)), Fraction(0)
-            )
-            values[at : at + len(support)] = moved
-        at += len(support)
-    if distance > Fraction(s.radius) ** 2:
-        raise Rejected("its witness lies outside the region")
-    first = emulate(s.program, s.format, values)[1]
-    if first is None or s.program.place(first) != (witness["layer"], witness["register"]):
-        found = (
-            "no operation overflows"
-            if first is None
-            else f"the first overflow is in {' '.join(s.program.place(first))}"
-        )
-        raise Rejected(f"from its witness {found}")
+    if not refuted:
+        peak = Fraction(s.format.fl(s.bounds().peak))
+        require_upper(claim, "max_magnitude", peak)
+        return proved(claim, max_magnitude=peak)
+    first = emulate(s.program, s.format, witnessed(claim["witness"], s))[1]
+    place = None if first is None else s.program.place(first)
+    if place != (claim["witness"]["layer"], claim["witness"]["register"]):
+        raise Rejected(f"from its witness the first overflow is in {' '.join(place) if place else 'no place'}")
     return proved(claim)
 
 
-def _witnessed(texts: Any, size: int, support: list[int]) -> list[float]:
-    """The entries on the support; the others are 0."""
-    if not isinstance(texts, list) or len(texts) != size:
-        raise Rejected(f"its witness does not have {size} numbers")
-    entries = [binary64(text) for text in texts]
-    if any(entries[k] for k in set(range(size)) - set(support)):
-        raise Rejected("its witness has an entry outside the mask")
-    return [entries[k] for k in support]
+def witnessed(witness: Any, s: Setting) -> list[float]:
+    """The inputs from which a witness says that an operation overflows: the center moves within the ball."""
+    place = {"layer": str, "register": str}
+    require_shape(witness, place | ({"inputs": dict} if s.kernel else {"W": list}), "its witness")
+    given = witness["inputs"] if s.kernel else {"W": witness["W"]}
+    require_shape(given, {} if s.kernel and not s.radius else {s.center: list}, "its witness")
+    values = inputs_of(s.program, s.state or s.context.inputs)
+    moved, distance = [binary64(text) for text in given.get(s.center, [])], Fraction(0)
+    outside = set(range(len(moved))) - set(s.program.inputs[s.center])
+    if given and (len(moved) != prod(s.program.shapes[s.center]) or any(moved[k] for k in outside)):
+        raise Rejected("its witness does not have the size of the input, or an entry outside the mask")
+    for at, (name, k) in enumerate((name, k) for name, support in s.program.inputs.items() for k in support):
+        if name in given:
+            distance += (Fraction(moved[k]) - Fraction(values[at])) ** 2
+            values[at] = moved[k]
+    if distance > Fraction(s.radius) ** 2:
+        raise Rejected("its witness lies outside the region")
+    return values
 
 
 def check_enough(claim: Claim, context: Context) -> Finding:
@@ -232,21 +273,14 @@ def check_enough(claim: Claim, context: Context) -> Finding:
     context.state(0)
     given, tol = claim["parameters"], binary64(claim["parameters"].get("tol"))
     counted = [c for c in context.claims.values() if c["kind"] in ("rounding", "range") and "/majorant" not in c["id"]]
-    present = {c["parameters"].get("format") for c in counted} & set(FORMATS)
-    formats = sorted(present, key=lambda name: (FORMATS[name].precision, name))
+    ids = {name: [c["id"] for c in counted if c["parameters"].get("format") == name] for name in FORMATS}
+    formats = sorted((f for f in FORMATS if ids[f]), key=lambda name: (FORMATS[name].precision, name))
     format = given.get("format")
-    listed = ", ".join(formats)
-    require_id(claim, f"precision/update/{tol!r}", None, context)
-    require_text(
-        claim,
-        statement=f"{format} is enough: at every state and ball of this report one update in {format} is proved to stay in "
-        f"range and to return W within {tol!r} (Frobenius norm) of the exact update; of {listed}, no coarser one is proved "
-        "to be.",
-        semantics="program",
-        theorem=f"{DOC}#running",
-        parameters=("tol", "format", "formats", "claims"),
-    )
-    require_names(claim, set())
+    update = f"at every state and ball of this report one update in {format} is proved to stay in range and to return W"
+    within = f"within {tol!r} (Frobenius norm) of the exact update"
+    statement = f"{format} is enough: {update} {within}; of {', '.join(formats)}, no coarser one is proved to be."
+    words = {"id": f"precision/update/{tol!r}", "statement": statement, "theorem": f"{DOC}#running"}
+    agrees(claim, context, parameters=("tol", "format", "formats", "claims"), **words)
     if given["formats"] != formats or format not in formats or claim["verdict"] != "certified":
         raise Rejected("its formats are not those of the claims of this report, coarse to fine")
 
@@ -254,16 +288,15 @@ def check_enough(claim: Claim, context: Context) -> Finding:
         small = c["kind"] == "range" or number(c["bounds"].get("eps_W", "0")) <= Fraction(tol)
         return bool(c["verdict"] == "certified" and small)
 
-    ids = {name: [c["id"] for c in counted if c["parameters"].get("format") == name] for name in formats}
+    def about(c: Claim) -> tuple[str, str]:
+        return c["kind"], repr([c["parameters"].get(key) for key in ("state", "region")])
+
     for coarser in formats[: formats.index(format)]:
         if all(holds(context.claims[name]) for name in ids[coarser]):
             raise Rejected(f"{coarser}, which is coarser, is proved to be enough, too")
-    regions = {(c["parameters"].get("state"), repr(c["parameters"].get("region"))) for c in counted}
-    regions |= {(k, repr({"kind": "point"})) for k in range(context.states.count)}
-    wanted = {(kind, *region) for kind in ("rounding", "range") for region in regions}
-    chosen = [context.claims[name] for name in ids[format]]
-    mine = {(c["kind"], c["parameters"].get("state"), repr(c["parameters"].get("region"))) for c in chosen}
-    if given["claims"] != ids[format] or mine != wanted:
+    regions = {about(c)[1] for c in counted} | {repr([k, POINT]) for k in range(context.states.count)}
+    wanted = {(kind, region) for kind in ("rounding", "range") for region in regions}
+    if given["claims"] != ids[format] or {about(context.claims[name]) for name in ids[format]} != wanted:
         raise Rejected(f"it does not rest on every rounding and range claim in {format}, at every state and ball")
     for name in ids[format]:
         if not holds(context.proved(name)):
@@ -271,7 +304,7 @@ def check_enough(claim: Claim, context: Context) -> Finding:
     return proved(claim)
 
 
-CHECKS: dict[str, Check] = {
+CHECKS: dict[str, Callable[[Claim, Any], Finding]] = {
     "exactness": check_exactness,
     "rounding": check_rounding,
     "range": check_range,
@@ -280,8 +313,3 @@ CHECKS: dict[str, Check] = {
     "updates": counts.check_updates,
     "precision": stage.check_precision,
 }
-
-
-def examine(claim: Claim, context: Context) -> Finding:
-    """The finding on one claim."""
-    return context.examine(claim)

@@ -28,12 +28,20 @@ from typing import Any
 from flint import arb, arb_mat, ctx
 
 from certify.checker.curvature import BITS, absolute, exact, identity, length, norm, real
-from certify.checker.document import Rejected, binary64, integer
-from certify.checker.finding import Finding, proved, require_id, require_names, require_text, require_upper, where
+from certify.checker.document import (
+    Claim,
+    Finding,
+    Rejected,
+    agrees,
+    binary64,
+    integer,
+    proved,
+    require_upper,
+)
 from certify.checker.program import inputs_of
 from certify.checker.rounding import FORMATS, emulate
 from certify.checker.saved import State
-from certify.checker.stage import DOC, Ball, Claim, stage_of
+from certify.checker.stage import DOC, Ball, stage_of
 
 _SHARES = (14, 10, 6, 4, 2, 1, 0)  # phi is tabulated at r / 2**k
 _LIMIT = 100_000  # updates, of the theorem and of a replay
@@ -47,14 +55,15 @@ def check_updates(claim: Claim, context: Any) -> Finding:
     known = isinstance(format, str) and format in FORMATS and given.get("order") == "serial"
     if claim["verdict"] != "certified" or not known:
         raise Rejected("it is not certified, for a known format and serial sums")
-    require_id(claim, f"updates/{format}", given["state"], context)
-    require_names(claim, {"count", "floor", "start", "q"}, ("norm_count",))
     first = f"{replayed} replayed updates, then at most count" if replayed else "at most count"
-    require_text(
+    agrees(
         claim,
-        statement=f"From {where(context, given['state'])}, after {first} updates of the block in {format} with the "
+        context,
+        id=f"updates/{format}",
+        bounds=("count", "floor", "start", "q"),
+        optional=("norm_count",),
+        statement=f"From {context.where(given['state'])}, after {first} updates of the block in {format} with the "
         f"{given['step']} step size, W is within {float(tol)!r} of the fixed point of the stage, and stays so.",
-        semantics="program",
         theorem=f"{DOC}#updates",
         assumptions=["IEEE arithmetic as in the rounding claims of this format"],
         parameters=("state", "format", "order", "tol", "step", "gamma", "stage", "replayed", "radius", "through"),

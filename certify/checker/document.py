@@ -1,24 +1,29 @@
-"""Reads a report that nobody vouches for: strict JSON, exact numbers, and the shape that every claim must have."""
+"""Reads a report that nobody vouches for (strict JSON, exact numbers, claims in shape), and compares what it says."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NoReturn
 
 MAX_BYTES = 32 << 20  # of any file: a report, a state, a graph
-MAX_CLAIMS = 10_000
-_MAX_ITEMS, _MAX_DEPTH, _MAX_DIGITS, _MAX_EXPONENT = 600_000, 64, 1000, 20_000
-_NUMBER = re.compile(
-    r"(-?)(?:0x(0|[1-9a-f][0-9a-f]*)(?:\.([0-9a-f]+))?p([+-]?(?:0|[1-9][0-9]{0,6}))|(0|[1-9][0-9]*)(?:/([1-9][0-9]*))?)"
-)
-ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/()=:+,-]{0,199}")
-_KIND = re.compile(r"[a-z][a-z0-9-]{0,39}")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
-VERDICTS = ("certified", "refuted", "undecided")
+_MAX_ITEMS, _MAX_DEPTH, _MAX_CLAIMS, _MAX_LENGTH, _MAX_EXPONENT = 600_000, 64, 10_000, 1000, 20_000
+_HEX = re.compile(r"(-?)0x(0|[1-9a-f][0-9a-f]*)(?:\.([0-9a-f]+))?p([+-]?(?:0|[1-9][0-9]{0,6}))")
+_RATIO = re.compile(r"-?(0|[1-9][0-9]*)(/[1-9][0-9]*)?")
+_DECIMAL = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?(e[+-]?[0-9]{1,4})?")
+
+# what values must be: of a type, or strings that match
+_NAME, _TEXT, _VERDICT = "[A-Za-z0-9][A-Za-z0-9._/()=:+,-]{0,199}", "[^\0]+", "certified|refuted|undecided"
+_REPORT: dict[str, Any] = {"schema": "certify-report/1", "producer": dict, "subject": dict, "verdict": _VERDICT}
+_REPORT |= {"claims": list}
+_PRODUCER: dict[str, Any] = {"name": _TEXT, "version": _TEXT, "arithmetic": dict}
+_CLAIM: dict[str, Any] = {"id": _NAME, "kind": "[a-z][a-z0-9-]{0,39}", "statement": _TEXT, "theorem": str}
+_CLAIM |= {"semantics": "real|program|any-order", "parameters": dict, "verdict": _VERDICT, "reason": str}
+_CLAIM |= {"bounds": dict, "display": dict, "observed": dict, "assumptions": list, "witness": dict | None}
+SIDE_FILE = {"file": "[A-Za-z0-9_][A-Za-z0-9._-]{0,199}", "sha256": "[0-9a-f]{64}"}
+Claim = dict[str, Any]
 
 
 class Rejected(Exception):
@@ -29,6 +34,18 @@ class Beyond(Exception):
     """Valid as far as it goes, but more work than this checker does, or a question it cannot settle."""
 
 
+@dataclass(frozen=True)
+class Finding:
+    """One claim: the verdict it claims, and `certified` or `refuted` (proved again), `undecided` or `rejected`."""
+
+    id: str
+    kind: str
+    claimed: str
+    verdict: str
+    sentence: str
+    proved: dict[str, Fraction] = field(default_factory=dict)
+
+
 def shown(value: Any) -> str:
     """Whatever a file holds, short and printable."""
     text = ascii(value)
@@ -37,61 +54,41 @@ def shown(value: Any) -> str:
 
 def parse_json(data: bytes, what: str) -> Any:
     """JSON with one meaning only: no float, NaN, duplicate key, lone surrogate, long integer or deep nesting."""
-    if len(data) > MAX_BYTES or sum(data.count(c) for c in (b",", b"[", b"{")) > _MAX_ITEMS:
-        raise Rejected(f"{what} is larger than a checker reads ({MAX_BYTES} bytes, {_MAX_ITEMS} elements)")
 
     def refuse(text: str) -> NoReturn:
-        raise Rejected(f"{what} is not valid: the number {shown(text)} is not exact or too long")
-
-    def integer(text: str) -> int:
-        return int(text) if len(text) <= 20 else refuse(text)
+        raise ValueError(f"the number {text[:40]} is not exact or too long")
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
-        if len(found) < len(pairs):
-            raise Rejected(f"{what} is not valid: a key occurs twice among {shown(list(found)[:3])}")
-        return found
+        return found if len(found) == len(pairs) else refuse(f"of keys {list(found)[:2]}")
 
+    def depth(x: Any) -> int:
+        inner = x.values() if isinstance(x, dict) else x
+        return 1 + max(map(depth, inner), default=0) if isinstance(x, dict | list) else 0
+
+    if len(data) > MAX_BYTES or sum(map(data.count, (b",", b"[", b"{"))) > _MAX_ITEMS:
+        raise Rejected(f"{what} is larger than a checker reads ({MAX_BYTES} bytes, {_MAX_ITEMS} elements)")
     try:
-        hooks: dict[str, Any] = {"parse_int": integer, "parse_float": refuse, "parse_constant": refuse}
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=unique, **hooks)
-        _require_plain(value, what, b"\\u" in data)
-    except (ValueError, RecursionError) as error:  # syntax, text that is not UTF-8, a lone surrogate, nesting
+        hooks: dict[str, Any] = {"parse_float": refuse, "parse_constant": refuse, "object_pairs_hook": unique}
+        value = json.loads(data.decode(), parse_int=lambda x: int(x) if len(x) <= 20 else refuse(x), **hooks)
+        if b"\\u" in data:
+            json.dumps(value, ensure_ascii=False).encode()  # refuses lone surrogates
+        if depth(value) > _MAX_DEPTH:
+            raise ValueError(f"it is nested deeper than {_MAX_DEPTH} levels")
+    except (ValueError, RecursionError) as error:
         raise Rejected(f"{what} is not valid JSON: {shown(str(error))}") from None
     return value
 
 
-def _require_plain(value: Any, what: str, escaped: bool) -> None:
-    """Bounded nesting, and no lone surrogate, which only an escape can make."""
-    level = [value]
-    for _ in range(_MAX_DEPTH):
-        objects = [x for x in level if isinstance(x, dict)]
-        if escaped:
-            "".join(x for x in [*level, *(key for x in objects for key in x)] if isinstance(x, str)).encode("utf-8")
-        level = [y for x in objects for y in x.values()] + [y for x in level if isinstance(x, list) for y in x]
-    if level:
-        raise Rejected(f"{what} is nested deeper than {_MAX_DEPTH} levels")
-
-
 def number(text: Any) -> Fraction:
     """The exact value of 0x1.8p+1, 0x1f3p-40, 12 or 3/7 (in lowest terms); nothing else is a number."""
-    match = _NUMBER.fullmatch(text) if isinstance(text, str) and len(text) <= 1 << 14 else None
-    if match is None:
-        raise Rejected(f"{shown(text)} is not an exact number")
-    sign, whole, part, exponent, over, under = match.groups()
-    if whole is not None:
-        shift = int(exponent)
-        if abs(shift) > _MAX_EXPONENT:
-            raise Rejected(f"the exponent of {shown(text)} is too large")
-        shift -= 4 * len(part or "")
-        size = int(whole + (part or ""), 16) * (Fraction(1 << shift) if shift >= 0 else Fraction(1, 1 << -shift))
-    else:
-        if max(len(over), len(under or "")) > _MAX_DIGITS:
-            raise Rejected(f"{shown(text)} has too many digits")
-        size = Fraction(int(over), int(under or "1"))
-        if under and size.denominator != int(under):
-            raise Rejected(f"{shown(text)} is not in lowest terms")
-    return -size if sign else size
+    if isinstance(text, str) and len(text) <= _MAX_LENGTH:
+        if _RATIO.fullmatch(text) and str(Fraction(text)) == text:
+            return Fraction(text)
+        if (match := _HEX.fullmatch(text)) and abs(int(match[4])) <= _MAX_EXPONENT:
+            part = match[3] or ""
+            return int(match[1] + match[2] + part, 16) * Fraction(2) ** (int(match[4]) - 4 * len(part))
+    raise Rejected(f"{shown(text)} is not an exact number")
 
 
 def binary64(text: Any) -> float:
@@ -113,86 +110,91 @@ def matrix(values: Any, p: int, what: str) -> list[list[float]]:
     """Rows of a (p, p) matrix from its binary64 entries, a flat row-major list of number strings."""
     if not isinstance(values, list) or len(values) != p * p:
         raise Rejected(f"{what} is not a list of {p * p} numbers")
-    entries = [binary64(text) for text in values]
-    return [entries[i * p : (i + 1) * p] for i in range(p)]
+    return [[binary64(text) for text in values[i * p : (i + 1) * p]] for i in range(p)]
 
 
-_TEXT = re.compile(r"[^\0]+")
-_REPORT = {
-    "schema": ("certify-report/1",),
-    "producer": dict,
-    "subject": dict,
-    "claims": list,
-    "verdict": VERDICTS,
-    "required": list,
-}
-_PRODUCER = {"name": _TEXT, "version": _TEXT, "arithmetic": dict}
-_CLAIM = {
-    "id": ID,
-    "kind": _KIND,
-    "statement": _TEXT,
-    "semantics": ("real", "program", "any-order"),
-    "parameters": dict,
-}
-_CLAIM |= {"verdict": VERDICTS, "reason": str, "bounds": dict, "observed": dict, "assumptions": list, "theorem": str}
-_CLAIM |= {"witness": (dict | None), "display": dict}
+def fits(value: Any, rule: Any) -> bool:
+    """Whether a value has a type, or is a string that a pattern matches."""
+    pattern = isinstance(rule, str)
+    return isinstance(value, str if pattern else rule) and (not pattern or re.fullmatch(rule, value) is not None)
 
 
-def claims_of(report: Any) -> dict[str, dict[str, Any]]:
+def require_shape(value: Any, rules: dict[str, Any], what: str) -> None:
+    """An object with exactly these keys, whose values fit."""
+    if not isinstance(value, dict) or set(value) != set(rules):
+        raise Rejected(f"{what} does not have exactly the keys {', '.join(rules)}")
+    for key, rule in rules.items():
+        if not fits(value[key], rule):
+            raise Rejected(f"{what}: {key} is not valid: {shown(value[key])}")
+
+
+def claims_of(report: Any) -> dict[str, Claim]:
     """The claims of a report by id, after checking the shape of everything; their truth is another matter."""
-    _shape(report, _REPORT, "the report", optional=("required",))
-    _shape(report["producer"], _PRODUCER, "the producer")
-    if not isinstance(report["subject"].get("case"), str) or not 0 < len(report["claims"]) <= MAX_CLAIMS:
-        raise Rejected(f"the report does not name its case, or does not hold 1 to {MAX_CLAIMS} claims")
-    claims: dict[str, dict[str, Any]] = {}
-    for index, claim in enumerate(report["claims"]):
-        named = isinstance(claim, dict) and isinstance(claim.get("id"), str)
-        name = f"claim {shown(claim['id'])[1:-1]}" if named else f"claim {index}"
-        _require_claim(claim, name)
-        if claim["id"] in claims:
-            raise Rejected(f"{name}: two claims have this id")
+    listed = {"required": list} if isinstance(report, dict) and "required" in report else {}
+    require_shape(report, _REPORT | listed, "the report")
+    require_shape(report["producer"], _PRODUCER, "the producer")
+    claims: dict[str, Claim] = {}
+    for k, claim in enumerate(report["claims"][:_MAX_CLAIMS]):
+        what = f"claim {shown(claim['id'])[1:-1] if isinstance(claim, dict) and 'id' in claim else k}"
+        require_shape(claim, _CLAIM, what)
+        if "file" in (claim["witness"] or {}):
+            require_shape(claim["witness"], SIDE_FILE, f"{what}: witness")
+        if not all(fits(x, _TEXT) for x in [*claim["assumptions"], *claim["display"].values()]):
+            raise Rejected(f"{what}: assumptions or display are not texts")
+        if claim["id"].split("/")[0] != claim["kind"] or claim["id"] in claims:
+            raise Rejected(f"{what}: the id does not start with its kind, or two claims have this id")
+        if claim["verdict"] != "certified" and not claim["reason"]:
+            raise Rejected(f"{what}: the verdict {claim['verdict']} has no reason")
+        try:
+            [number(text) for text in claim["bounds"].values()]
+        except Rejected as error:
+            raise Rejected(f"{what}: bounds: {error}") from None
         claims[claim["id"]] = claim
     required = report.get("required", list(claims))
-    if (
-        not required
-        or not all(isinstance(x, str) and x in claims for x in required)
-        or len(set(required)) < len(required)
-    ):
-        raise Rejected("the report requires no claim, one twice, or one that it does not hold")
-    counted = {claims[x]["verdict"] for x in required}
-    overall = "refuted" if "refuted" in counted else "certified" if counted == {"certified"} else "undecided"
+    chosen = {x for x in required if isinstance(x, str) and x in claims}
+    if not len(chosen) == len(required) > 0 or len(claims) < len(report["claims"]):
+        raise Rejected(f"the report has over {_MAX_CLAIMS} claims, or requires none, one twice, or an unknown one")
+    verdicts = {claims[x]["verdict"] for x in chosen}
+    overall = "refuted" if "refuted" in verdicts else "certified" if verdicts == {"certified"} else "undecided"
     if report["verdict"] != overall:
         raise Rejected(f"the report says {report['verdict']}, but its claims give {overall}")
     return claims
 
 
-def _shape(value: Any, rules: Mapping[str, Any], what: str, optional: tuple[str, ...] = ()) -> None:
-    """Exactly these keys; a rule is a type, a pattern, or the texts there are."""
-    if not isinstance(value, dict) or not set(rules) - set(optional) <= set(value) <= set(rules):
-        raise Rejected(f"{what} does not have exactly the keys {', '.join(rules)}")
-    for key in value:
-        if not _fits(value[key], rules[key]):
-            raise Rejected(f"{what}: {key} is not valid: {shown(value[key])}")
+def proved(claim: Claim, **numbers: Fraction) -> Finding:
+    """The claim holds; `numbers` are the checker's own bounds."""
+    return Finding(claim["id"], claim["kind"], claim["verdict"], claim["verdict"], "proved again", numbers)
 
 
-def _fits(value: Any, rule: Any) -> bool:
-    if isinstance(rule, re.Pattern):
-        return isinstance(value, str) and rule.fullmatch(value) is not None
-    return isinstance(value, str) and value in rule if isinstance(rule, tuple) else isinstance(value, rule)
+def agrees(
+    claim: Claim, context: Any, *, id: str, parameters: Any, bounds: Any = (), optional: Any = (), **words: Any
+) -> None:
+    """The id and words of a claim are those of its parameters; it has these parameters and bounds, and no others."""
+    k = claim["parameters"].get("state")
+    id = f"{id}/state={k}" if context.several and k is not None else id
+    for key, wanted in ({"id": id, "semantics": "program", "assumptions": []} | words).items():
+        if claim[key] != wanted:
+            raise Rejected(f"its {key} does not follow from its kind and parameters, which give {shown(wanted)}")
+    for key, least, most in (("parameters", parameters, ()), ("bounds", bounds, optional)):
+        if not set(least) <= set(claim[key]) <= {*least, *most}:
+            raise Rejected(f"its {key} are not exactly {', '.join(sorted(least)) or 'none'}")
 
 
-def _require_claim(claim: Any, name: str) -> None:
-    _shape(claim, _CLAIM, name)
-    if claim["id"].split("/")[0] != claim["kind"]:
-        raise Rejected(f"{name}: the id does not start with the kind {claim['kind']}")
-    if claim["verdict"] != "certified" and not claim["reason"]:
-        raise Rejected(f"{name}: the verdict {claim['verdict']} needs a reason")
-    side = claim["witness"] if claim["witness"] and "file" in claim["witness"] else {"file": "x", "sha256": "0" * 64}
-    texts = all(_fits(x, _TEXT) for x in claim["assumptions"]) and all(_fits(x, str) for x in claim["display"].values())
-    if not texts or not _fits(side["file"], FILE) or not _fits(side.get("sha256"), _SHA256):
-        raise Rejected(f"{name}: assumptions, display or witness are not valid")
-    for key, text in claim["bounds"].items():
-        try:
-            number(text)
-        except Rejected as error:
-            raise Rejected(f"{name}: the bound {shown(key)}: {error}") from None
+def require_upper(claim: Claim, name: str, own: Fraction) -> None:
+    """The claimed upper bound is not below what the checker proves, and not shown smaller than it is."""
+    claimed, text = number(claim["bounds"].get(name)), claim["display"].get(name)
+    if claimed < own:
+        raise Rejected(f"{name} is claimed to be at most {_rounded(claimed)}, but {_rounded(own)} is what is proved")
+    if text is not None and (_DECIMAL.fullmatch(text) is None or Fraction(text) < claimed):
+        raise Rejected(f"{name} is displayed as {shown(text)}, which is not a decimal of at least {_rounded(claimed)}")
+
+
+def require_lower(claim: Claim, name: str, own: Fraction) -> None:
+    """The claimed lower bound is not above what the checker proves."""
+    if (claimed := number(claim["bounds"].get(name))) > own:
+        raise Rejected(f"{name} is claimed to be at least {_rounded(claimed)}, but {_rounded(own)} is what is proved")
+
+
+def _rounded(x: Fraction) -> str:
+    """For a sentence: 17 digits, so that one ulp shows."""
+    return f"{float(x):.17g}" if abs(x) < 1 << 1023 else f"about 2**{int(abs(x)).bit_length()}"

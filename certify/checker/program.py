@@ -1,77 +1,56 @@
-"""The program of a claim as a flat list of scalar operations over numbered nodes: the checker's own expansion.
+"""The program of a claim as a list of scalar operations: the block in the checker's own expansion, or a user's kernel.
 
 Exact operations make no node: 0 x, x + 0, 1 x, x - x. Every finite number of a binary format passes them unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
-from certify.checker.document import Beyond
+from certify.checker.document import Beyond, Rejected, parse_json, shown
+from certify.checker.saved import read
 
-CONTROLS = ("alpha", "rho", "gamma", "lam")
 ZERO = -1  # the id of an element that is no node: a known number, 0 unless `Program.known` says otherwise
 MOST_OPERATIONS = 100_000_000
-
-
-class Step(NamedTuple):
-    """Lanes of one operation; each lane makes one node. What a lane is:
-
-    const (number,); sum ids, added left to right; dot (ids, ids), products added left to right; sub (a, b); neg, relu
-    (a,); scale (a,), by 2**exponent; overwrite (x, y, d) computes x + d where d is the node y - x: exactly it is y.
-    """
-
-    op: str
-    place: tuple[str, str]
-    lanes: Sequence[Any]
-    exponent: int = 0
+Ids = list[int]
 
 
 @dataclass
 class Program:
-    """Inputs are the first nodes: `inputs[name]` lists the flat positions that have one; the others are zero."""
+    """Numbered nodes: first the inputs, `inputs[name]` listing the flat positions that are no zeros; then `code`.
 
-    inputs: dict[str, list[int]]
-    steps: list[Step] = field(default_factory=list)
-    outputs: dict[str, list[int]] = field(default_factory=dict)
+    An operation is (name, operands, (layer, register), exponent), its operands nodes before it: sum (ids) left to right;
+    dot (ids, ids), products added left to right; sub (a, b); neg, relu (a); scale (a), by 2**exponent; overwrite (x, y, d),
+    x + d where d is the node y - x, exactly y; and const (number).
+    """
+
+    inputs: dict[str, Ids]
+    code: list[tuple[str, Any, tuple[str, str], int]] = field(default_factory=list)
+    outputs: dict[str, Ids] = field(default_factory=dict)
     known: dict[str, list[float]] = field(default_factory=dict)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    nodes: int = 0
-    work: int = 0
 
     def __post_init__(self) -> None:
         self.nodes = sum(map(len, self.inputs.values()))
 
+    def emit(self, op: str, operands: Any, place: tuple[str, str] = ("", ""), exponent: int = 0) -> int:
+        """Append an operation; its node."""
+        self.code.append((op, operands, place, exponent))
+        self.nodes += 1
+        return self.nodes - 1
+
     @property
     def operations(self) -> int:
         """How many scalar operations: a sum of n terms is n - 1, a dot of n is 2 n - 1."""
-        size: dict[str, Callable[[Any], int]] = {"sum": lambda x: len(x) - 1, "dot": lambda x: 2 * len(x[0]) - 1}
-        return sum(
-            sum(max(size[s.op](x), 0) for x in s.lanes) if s.op in size else len(s.lanes)
-            for s in self.steps
-            if s.op != "const"
-        )
-
-    def emit(self, op: str, place: tuple[str, str], lanes: Sequence[Any], exponent: int = 0) -> range:
-        """Append a step; the ids of its lanes."""
-        self.steps.append(Step(op, place, lanes, exponent))
-        self.nodes += len(lanes)
-        return range(self.nodes - len(lanes), self.nodes)
+        sizes: dict[str, Any] = {"const": lambda x: 0, "sum": lambda x: len(x) - 1, "dot": lambda x: 2 * len(x[0]) - 1}
+        return sum(sizes[op](operands) if op in sizes else 1 for op, operands, _, _ in self.code)
 
     def place(self, node: int) -> tuple[str, str]:
         """The layer and register that compute a node; an empty layer and the name for an input."""
-        for name, support in self.inputs.items():
-            if node < len(support):
-                return "", name
-            node -= len(support)
-        for step in self.steps:
-            if node < len(step.lanes):
-                return step.place
-            node -= len(step.lanes)
-        raise IndexError(node)
+        places = [("", name) for name, support in self.inputs.items() for _ in support]
+        return places[node] if node < len(places) else self.code[node - len(places)][2]
 
     def values(self, output: str, values: Sequence[float]) -> list[float]:
         """An output's elements, from the values of all nodes."""
@@ -80,18 +59,17 @@ class Program:
 
 def inputs_of(program: Program, given: Any) -> list[float]:
     """The values of the input nodes: attributes of a state, or entries of a mapping, as numbers or (nested) lists."""
-    read = given.__getitem__ if isinstance(given, Mapping) else lambda name: getattr(given, name)
-    flat: list[float] = []
-    for name, support in program.inputs.items():
-        value = read(name)
-        if isinstance(value, list) and value and isinstance(value[0], list):
-            value = [x for row in value for x in row]
-        flat += [value[k] for k in support] if isinstance(value, list) else [value]
-    return flat
+
+    def flat(x: Any) -> list[float]:
+        return [z for y in x for z in flat(y)] if isinstance(x, list) else [x]
+
+    values = given if isinstance(given, Mapping) else vars(given)
+    arrays = {name: flat(values[name]) for name in program.inputs}
+    return [arrays[name][k] for name, support in program.inputs.items() for k in support]
 
 
 class _Block:
-    """Entrywise and matrix operations on lists of ids, in row-major order; `at` names the place that computes them."""
+    """Operations on row-major lists of ids, in which zeros make no node; `at` names the place that computes them."""
 
     def __init__(self, program: Program, p: int) -> None:
         self.program, self.p, self.place = program, p, ("", "")
@@ -100,152 +78,141 @@ class _Block:
         self.place = (layer, register)
         return self
 
-    def unary(self, op: str, a: list[int], exponent: int = 0) -> list[int]:
-        lanes = [(x,) for x in a if x != ZERO]
-        made = iter(self.program.emit(op, self.place, lanes, exponent))
-        return [ZERO if x == ZERO else next(made) for x in a]
+    def node(self, op: str, *operands: Any, exponent: int = 0) -> int:
+        return self.program.emit(op, operands, self.place, exponent)
 
-    def scale(self, a: list[int], exponent: int) -> list[int]:
-        return self.unary("scale", a, exponent) if exponent else a
+    def unary(self, op: str, a: Ids, exponent: int = 0) -> Ids:
+        return [self.node(op, x, exponent=exponent) if x >= 0 else ZERO for x in a]
 
-    def binary(self, op: str, lane: Callable[[int, int], Any], a: list[int], b: list[int]) -> list[int]:
-        """The operation where both ids are nodes; elsewhere the element that is one."""
-        lanes = [lane(x, y) for x, y in zip(a, b, strict=True) if x != ZERO and y != ZERO]
-        made = iter(self.program.emit(op, self.place, lanes))
-        return [next(made) if x != ZERO and y != ZERO else max(x, y) for x, y in zip(a, b, strict=True)]
+    def add(self, a: Ids, b: Ids) -> Ids:
+        return [self.node("sum", x, y) if min(x, y) >= 0 else max(x, y) for x, y in zip(a, b, strict=True)]
 
-    def add(self, a: list[int], b: list[int]) -> list[int]:
-        return self.binary("sum", lambda x, y: (x, y), a, b)
+    def sub(self, a: Ids, b: Ids) -> Ids:
+        pairs = zip(a, b, strict=True)
+        return [x if y < 0 else self.node("sub", x, y) if x >= 0 else self.node("neg", y) for x, y in pairs]
 
-    def sub(self, a: list[int], b: list[int]) -> list[int]:
-        """0 - y is a negation."""
-        negated = self.unary("neg", [y if x == ZERO else ZERO for x, y in zip(a, b, strict=True)])
-        differences = self.binary(
-            "sub", lambda x, y: (x, y), a, [ZERO if x == ZERO else y for x, y in zip(a, b, strict=True)]
-        )
-        return [max(x, y) for x, y in zip(negated, differences, strict=True)]
+    def dot(self, row: Ids, column: Ids) -> int:
+        if ZERO in row or ZERO in column:
+            live = [k for k, pair in enumerate(zip(row, column, strict=True)) if min(pair) >= 0]
+            row, column = [row[k] for k in live], [column[k] for k in live]
+        return self.node("dot", row, column) if row else ZERO
 
-    def mul(self, a: list[int], b: list[int]) -> list[int]:
-        both = [x != ZERO and y != ZERO for x, y in zip(a, b, strict=True)]
-        a, b = ([x if ok else ZERO for x, ok in zip(c, both, strict=True)] for c in (a, b))
-        return self.binary("dot", lambda x, y: ((x,), (y,)), a, b)
+    def mul(self, a: Ids, b: Ids) -> Ids:
+        return [self.dot([x], [y]) for x, y in zip(a, b, strict=True)]
 
-    def total(self, a: list[int]) -> list[int]:
-        terms = [x for x in a if x != ZERO]
-        return terms or [ZERO] if len(terms) < 2 else list(self.program.emit("sum", self.place, [terms]))
+    def matmul(self, a: Ids, b: Ids) -> Ids:
+        rows, columns = [a[i : i + self.p] for i in range(0, len(a), self.p)], [b[j :: self.p] for j in range(self.p)]
+        return [self.dot(row, column) for row in rows for column in columns]
 
-    def matmul(self, a: list[int], b: list[int]) -> list[int]:
-        p = self.p
-        rows, columns = [a[i * p : i * p + p] for i in range(p)], [b[j::p] for j in range(p)]
-        lanes = [live(row, column) for row in rows for column in columns]
-        made = iter(self.program.emit("dot", self.place, [lane for lane in lanes if lane[0]]))
-        return [next(made) if lane[0] else ZERO for lane in lanes]
+    def total(self, a: Ids) -> Ids:
+        terms = [x for x in a if x >= 0]
+        return [self.node("sum", *terms)] if len(terms) > 1 else terms or [ZERO]
 
-    def overwrite(self, x: list[int], y: list[int]) -> list[int]:
+    def overwrite(self, x: Ids, y: Ids) -> Ids:
         """x + (y - x), how a residual stream replaces x by y; x + (0 - x) is 0, 0 + (y - 0) is y."""
-        d = self.sub(y, x)
-        lanes = [(i, j, k) for i, j, k in zip(x, y, d, strict=True) if i != ZERO and j != ZERO]
-        made = iter(self.program.emit("overwrite", self.place, lanes))
-        return [next(made) if i != ZERO and j != ZERO else j for i, j in zip(x, y, strict=True)]
+        triples = zip(x, y, self.sub(y, x), strict=True)
+        return [self.node("overwrite", i, j, d) if min(i, j) >= 0 else j for i, j, d in triples]
 
-    def doubled(self, S: list[int], Q: list[int], layer: str, s: int) -> tuple[list[int], list[int]]:
-        """S and Q after s doublings, S + (S S + S) and Q + (Q S + S)."""
+    def doubled(self, S: Ids, layer: str, s: int) -> tuple[Ids, Ids]:
+        """S and Q after s doublings of (S, 0), to S + (S S + S) and Q + (Q S + S)."""
+        Q = [ZERO] * len(S)
         for j in range(s):
             SS = self.at(f"{layer}.{j + 1}", "SS").matmul(S, S)
-            QS = self.at(self.place[0], "QS").matmul(Q, S)
-            Q = self.at(self.place[0], "Q").add(Q, self.add(QS, S))
-            S = self.at(self.place[0], "S").add(S, self.add(SS, S))
+            QS = self.at(f"{layer}.{j + 1}", "QS").matmul(Q, S)
+            Q = self.at(f"{layer}.{j + 1}", "Q").add(Q, self.add(QS, S))
+            S = self.at(f"{layer}.{j + 1}", "S").add(S, self.add(SS, S))
         return S, Q
-
-
-def live(row: list[int], column: list[int]) -> tuple[list[int], list[int]]:
-    """The pairs without a zero, as two lists."""
-    if ZERO not in row and ZERO not in column:
-        return row, column
-    pairs = [(x, y) for x, y in zip(row, column, strict=True) if x != ZERO and y != ZERO]
-    return [x for x, _ in pairs], [y for _, y in pairs]
 
 
 def polyprox(M: list[list[int]], b: int, N: int) -> Program:
     """One update of the Poly-prox block (arXiv 2610.10395, App. B) for W with the mask M, as its layers compute it."""
     p, s = len(M), N.bit_length() - 1
+    n, mask = p * p, [m for row in M for m in row]
     if 4 * s * p**3 > MOST_OPERATIONS:
         raise Beyond(f"a block of p = {p} and N = {N} is larger than a checker expands")
-    mask = [bool(m) for row in M for m in row]
-    n = p * p
-    program = Program({"W": [k for k in range(n) if mask[k]], "Sigma": list(range(n))} | {c: [0] for c in CONTROLS})
-    count = sum(mask)
-    ids = iter(range(count))
-    W = [next(ids) if m else ZERO for m in mask]
-    Sigma = list(range(count, count + n))
-    alpha, rho, gamma, lam = ([count + n + k] for k in range(4))
+    everywhere = {"Sigma": list(range(n)), "alpha": [0], "rho": [0], "gamma": [0], "lam": [0]}
+    program = Program({"W": [k for k in range(n) if mask[k]], **everywhere})
+    ids = iter(range(program.nodes))
+    W, Sigma = [next(ids) if m else ZERO for m in mask], [next(ids) for _ in mask]
+    alpha, rho, gamma, lam = ([k] for k in ids)
     at = (do := _Block(program, p)).at
 
     B = at("1", "B").mul(W, W)
-    S = at("1", "S").scale(B, -s)
+    S = at("1", "S").unary("scale", B, -s) if s else B
     tau = at("1", "tau").mul(gamma, lam) * n
     a_gamma = at("1", "a_gamma").mul(gamma, alpha)
     r_gamma = at("1", "r_gamma").mul(gamma, rho)
-    r_b = rho if b else [ZERO]
-    S, Q = do.doubled(S, [ZERO] * n, "2", s)
+    S, Q = do.doubled(S, "2", s)
     d = S[:: p + 1]
     h = at("4", "h").total(d)
-    ST = [Q[j * p + i] for i in range(p) for j in range(p)]
     SW = at("4", "SW").matmul(Sigma, W)
     X = [x if m else ZERO for x, m in zip(at("4", "X").sub(SW, Sigma), mask, strict=True)]
-    HS = at("4", "HS").mul(W, ST)
+    HS = at("4", "HS").mul(W, [Q[j * p + i] for i in range(p) for j in range(p)])
     varsigma = at("4", "varsigma").add(do.mul(r_gamma, h), a_gamma) * n
-    V = at("5", "V").sub(W, do.add(do.mul(gamma * n, X), do.scale(do.mul(varsigma, HS), 1)))
+    V = at("5", "V").sub(W, do.add(do.mul(gamma * n, X), do.unary("scale", do.mul(varsigma, HS), 1)))
     positive = at("6", "Wn").unary("relu", do.sub(V, tau))
     Wn = do.sub(positive, do.unary("relu", do.sub(do.unary("neg", V), tau)))
     at("7", "B").overwrite(B, do.mul(Wn, Wn))
-    S = at("7", "S").overwrite(S, do.scale(do.mul(Wn, Wn), -s))
-    S, Q = do.doubled(S, [ZERO] * n, "8", s)
+    squares = at("7", "S").mul(Wn, Wn)
+    S = do.overwrite(S, do.unary("scale", squares, -s) if s else squares)
+    S, _ = do.doubled(S, "8", s)
     d = at("9", "d").overwrite(d, S[:: p + 1])
-    h_plus = at("10", "h_plus").total(d)
-    alpha = at("10", "alpha").add(alpha, do.mul(r_b, h_plus))
+    h = at("10", "h_plus").total(d)
+    alpha = at("10", "alpha").add(alpha, do.mul(rho if b else [ZERO], h))
     program.outputs = {"W": at("10", "W").overwrite(W, Wn), "alpha": alpha}
-    program.known = {"W": [0.0] * n, "alpha": [0.0]}
-    program.shapes = {"W": (p, p)}
+    program.known, program.shapes = {"W": [0.0] * n, "alpha": [0.0]}, {"W": (p, p)}
     return program
 
 
-def exact(program: Program, values: Sequence[float], output: str) -> list[Fraction]:
-    """What the program computes in exact arithmetic from these dyadic inputs: only what the output depends on."""
-    needed, stop = set(program.outputs[output]), program.nodes
-    for step in reversed(program.steps):
-        stop -= len(step.lanes)
-        for k, lane in enumerate(step.lanes):
-            if stop + k in needed and step.op != "const":
-                needed.update(x for part in lane for x in part) if step.op == "dot" else needed.update(lane)
-    v: list[Dyadic] = [_dyadic(x) for x in values]
-    for step in program.steps:
-        compute = _EXACT[step.op]
-        v += [compute(v, lane, step.exponent) if len(v) + k in needed else (0, 0) for k, lane in enumerate(step.lanes)]
-    ids = zip(program.outputs[output], program.known[output], strict=True)
-    return [Fraction(k) if i < 0 else v[i][0] * Fraction(2) ** v[i][1] for i, k in ids]
+_OPERATIONS = ("const", "sum", "sub", "dot", "neg", "relu", "scale", "overwrite")  # by their codes in a graph file
+_COUNTS = (1, 0, 2, 0, 1, 1, 1, 3)  # of operands; 0: any, in pairs for a dot
 
 
-Dyadic = tuple[int, int]  # (n, e) is n 2**e
+def from_file(data: bytes) -> Program:
+    """The program in a graph file (docs/report-format.md); every index is checked before it is used."""
+    saved = read(data, "the graph file")
 
+    def array(name: str, dtype: str = "int32") -> list[Any]:
+        tensor = saved.tensors.get(name)
+        if tensor is None or tensor.dtype != dtype:
+            raise Rejected(f"the graph file has no tensor {shown(name)} of type {dtype}")
+        return tensor.values() if dtype == "float64" else list(map(int, tensor.values()))
 
-def _dyadic(x: float) -> Dyadic:
-    n, d = x.as_integer_ratio()
-    return n, 1 - d.bit_length()
+    def listed(key: str, pair: bool = False) -> list[Any]:
+        found = parse_json(saved.metadata.get(key, "").encode(), f"the {key} of the graph file")
+        rows = [x if pair else [x, ""] for x in found] if isinstance(found, list) else [[None]]
+        good = all(isinstance(x, list) and len(x) == 2 and all(isinstance(y, str) for y in x) for x in rows)
+        if not good or len(set(map(tuple, rows))) < len(rows):
+            raise Rejected(f"the {key} of the graph file are no list of different names or pairs of names")
+        return list(found)
 
-
-def _plus(terms: list[Dyadic]) -> Dyadic:
-    least = min((e for _, e in terms), default=0)
-    return sum(n << (e - least) for n, e in terms), least
-
-
-_EXACT: dict[str, Callable[[list[Dyadic], Any, int], Dyadic]] = {
-    "const": lambda v, lane, _: _dyadic(lane[0]),
-    "sum": lambda v, lane, _: _plus([v[a] for a in lane]),
-    "dot": lambda v, lane, _: _plus([(v[a][0] * v[b][0], v[a][1] + v[b][1]) for a, b in zip(*lane, strict=True)]),
-    "sub": lambda v, lane, _: _plus([v[lane[0]], (-v[lane[1]][0], v[lane[1]][1])]),
-    "neg": lambda v, lane, _: (-v[lane[0]][0], v[lane[0]][1]),
-    "relu": lambda v, lane, _: (max(v[lane[0]][0], 0), v[lane[0]][1]),
-    "scale": lambda v, lane, exponent: (v[lane[0]][0], v[lane[0]][1] + exponent),
-    "overwrite": lambda v, lane, _: v[lane[1]],
-}
+    op, at, operands = array("op", "uint8"), array("at", "int64"), array("operands")
+    exponent, place, constants = array("exponent"), array("place"), array("constants", "float64")
+    outputs, places = listed("outputs"), listed("places", pair=True)
+    supports = {name: array(f"support/{name}", "uint8") for name in listed("inputs")}
+    program = Program({name: [k for k, x in enumerate(flags) if x] for name, flags in supports.items()})
+    program.shapes = {name: saved.tensors[f"support/{name}"].shape for name in supports}
+    lengths = {len(op), len(at) - 1, len(exponent), len(place)}
+    if saved.metadata.get("order") != "serial" or not outputs or len(lengths) > 1:
+        raise Rejected("the graph file is not in the order serial, has no outputs, or arrays of different lengths")
+    first = program.nodes
+    for k, code in enumerate(op):
+        if code >= len(_OPERATIONS):
+            raise Beyond(f"the kernel has an operation of the code {code}, for which this checker has no rule")
+        name, count = _OPERATIONS[code], _COUNTS[code]
+        ids = operands[at[k] : at[k + 1]] if 0 <= at[k] <= at[k + 1] <= len(operands) else []
+        stop = len(constants) if name == "const" else program.nodes
+        fits = ids and (len(ids) == count or (count == 0 and (name == "sum" or len(ids) % 2 == 0)))
+        if not fits or min(ids) < 0 or max(ids) >= stop or not 0 <= place[k] < len(places) or abs(exponent[k]) > 1023:
+            raise Rejected(f"operation {k} of the graph file has operands that do not fit, or do not come before it")
+        if name == "overwrite" and (ids[2] < first or program.code[ids[2] - first][:2] != ("sub", ids[1::-1])):
+            raise Rejected(f"operation {k} of the graph file overwrites by something else than a difference")
+        half = len(ids) // 2
+        parts = (ids[:half], ids[half:]) if name == "dot" else [constants[ids[0]]] if name == "const" else ids
+        program.emit(name, parts, (places[place[k]][0], places[place[k]][1]), exponent[k])
+    for name in outputs:
+        ids, known = array(f"ids/{name}"), array(f"known/{name}", "float64")
+        program.outputs[name], program.known[name] = ids, known
+        if len(ids) != len(known) or any(not ZERO <= i < program.nodes for i in ids):
+            raise Rejected(f"the output {shown(name)} of the graph file has two sizes, or no such nodes")
+    return program

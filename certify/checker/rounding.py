@@ -1,264 +1,116 @@
-"""Bounds of the rounding errors of a program, computed in binary64 and rounded up.
+"""What a program computes, and how far that is from exact: the numbers of a format, exact ones, and running bounds.
 
-**Upward.** An error is a sum of products of nonnegative numbers. If each term passes through at most d roundings to
-nearest, the computed value times 1 + (d + 1) 2**-52, rounded, is an upper bound, as (1 - 2**-53)**(d + 1) (1 + (d + 1)
-2**-52) >= 1. Below the normal range sums are exact, and each product loses at most 2**-1075, for which 2**-1074 is added.
+For p <= 24, fl(x) = (x + T) - T with T = 3/2 2**52 spacings of the format at x: one binary64 addition rounds to it, ties to
+even. Sums and products are rounded to binary64 first; as p <= (53 - 2) / 2 that is innocuous (Figueroa 1995).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import operator
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from math import frexp, fsum, inf
+from functools import reduce
+from math import frexp, fsum, inf, isqrt, nextafter
+from types import SimpleNamespace
 from typing import Any
 
+from flint import arb
+
 from certify.checker.document import Rejected
-from certify.checker.formats import FORMATS, Format, emulate, tables
 from certify.checker.program import Program
 
-__all__ = ["FORMATS", "Analysis", "Format", "emulate", "running"]
-
 TINY = 2.0**-1074
+UP = 1.0 + 2.0**-48  # a result of up to 30 roundings to nearest of nonnegative numbers, times this, is an upper bound
+Bound = tuple[float, float, float]  # low, high, E: the computed value lies between, and within E of the exact one
 
 
 class Overflow(Exception):
-    """An operation that is not proved finite."""
+    """A result that is not finite, or not proved to be."""
 
 
-@dataclass
-class Analysis:
-    """Of every node: the computed value lies in [low, high], within `error` of the exact one; all up to node `first`.
+class Format:
+    """A binary format with subnormals: precision p <= 24 or 53, exponents emin = 1 - emax to emax."""
 
-    first is None if no operation overflows anywhere in the region. `peak` bounds every result before its rounding.
-    """
+    def __init__(self, name: str, precision: int, emax: int) -> None:
+        self.name, self.precision, self.emax, self.emin = name, precision, emax, 1 - emax
+        self.u, self.largest = 2.0**-precision, (2.0 - 2.0 ** (1 - precision)) * 2.0**emax
+        self.omega = max(2.0 ** (self.emin - precision), TINY)  # half the least subnormal
+        # where 2**(k-1) <= |x| < 2**k (k < 0 counts from the end of a list): T, half an ulp of a sum, and of a product
+        self.shift, self.half_sum, self.half_product = [0.0] * 2200, [0.0] * 2200, [0.0] * 2200
+        for k in range(-1075, 1025):
+            exponent, half = 52 + max(k, self.emin + 1) - precision, 2.0 ** max(k - 1 - precision, -1074)
+            self.shift[k] = 0.0 if precision == 53 else 1.5 * 2.0**exponent if exponent < 1023 else inf
+            self.half_sum[k] = half if k > self.emin + 1 else 0.0  # sums are multiples of the least subnormal
+            self.half_product[k] = max(half, self.omega)
 
-    program: Program
-    format: Format
-    low: list[float]
-    high: list[float]
-    error: list[float]
-    peak: float = 0.0
-    first: int | None = None
-
-    def squared(self, output: str) -> Fraction | None:
-        """The exact sum of the squares of an output's error bounds; None if an overflow is not excluded."""
-        errors = [
-            abs(known - self.format.fl(known)) if node < 0 else self.error[node]
-            for node, known in zip(self.program.outputs[output], self.program.known[output], strict=True)
-            if self.first is None
-        ]
-        if self.first is not None or not all(e < inf for e in errors):
-            return None
-        return sum((Fraction(e) ** 2 for e in errors), Fraction(0))
-
-    def eps(self, output: str) -> Fraction:
-        """An upper bound of the norm of an output's error, within one part in 2**60."""
-        squared = self.squared(output)
-        if squared is None:
-            raise Rejected(f"no error bound of {output} is proved: an overflow is not excluded")
-        return root_up(squared)
-
-
-def root_up(x: Fraction) -> Fraction:
-    """An upper bound of the square root of x >= 0, within one part in 2**60."""
-    shift = max(0, 64 - (x.numerator.bit_length() - x.denominator.bit_length()) // 2)
-    scaled = -((-x.numerator << 2 * shift) // x.denominator)
-    return Fraction(math.isqrt(scaled - 1) + 1 if scaled else 0, 1 << shift)
-
-
-def up(error: float, depth: int) -> float:
-    """The rule `Upward` for terms of at most `depth` roundings each; infinity if it overflowed."""
-    error *= 1.0 + (depth + 1) * 2.0**-52
-    return error if error < inf else inf
-
-
-Ends = tuple[float, float, float, float]  # low, high, m, bound of the rounding error
-
-
-def _rules(format: Format) -> tuple[Callable[..., Ends], Callable[..., Ends], Callable[..., Ends]]:
-    """The sum, the product and the scaling of enclosures [l, h] of computed values.
-
-    m is the largest magnitude of the exact result. Rounding moves it by at most h(m) = u 2**(ceil(log2 m) - 1), half
-    the spacing just below m; a sum by at most |a| or |b| too (the other operand is a number of the format), and a
-    product by at most m (so is 0). Sums up to 2**(emin+1) are exact, products move by omega below that. m is computed
-    to nearest: it matters only where it becomes a power of two, and for p < 53 not even there, since a y in (m, m (1 +
-    2**-53)] rounds to m. In binary64 those cases are compared exactly.
-    """
-    shift, half_sum, half_product = tables(format)
-    largest, double, omega = format.largest, format.precision == 53, format.omega
-
-    def ends(xl: float, xh: float) -> tuple[float, float, float, float, int]:
-        f, k = frexp(xh)
-        t = shift[k]
-        low = high = (xh + t) - t
-        m = xh
-        if xl != xh:
-            g, j = frexp(xl)
-            t = shift[j]
-            low = (xl + t) - t
-            if -xl > xh:
-                f, k = g, j
-        if -xl > xh:
-            m = -xl
-        if not (-largest <= low and high <= largest):  # false for nan, too
+    def fl(self, x: float) -> float:
+        """The number of the format nearest to x, ties to even."""
+        t = self.shift[frexp(x)[1]]
+        y = (x + t) - t
+        if not -self.largest <= y <= self.largest:
             raise Overflow
-        return low, high, m, f, k
-
-    def add(al: float, ah: float, bl: float, bh: float) -> Ends:
-        xl, xh = al + bl, ah + bh
-        low, high, m, f, k = ends(xl, xh)
-        if m == 0.0:
-            return low, high, m, 0.0
-        if (f == 0.5 or f == -0.5) and not (double and (fsum((al, bl, -xl)) < 0.0 or fsum((ah, bh, -xh)) > 0.0)):
-            k -= 1
-        return low, high, m, min(half_sum[k], ah if ah > -al else -al, bh if bh > -bl else -bl)
-
-    def multiply(al: float, ah: float, bl: float, bh: float) -> Ends:
-        if al >= 0.0 and bl >= 0.0:
-            xl, xh = al * bl, ah * bh
-        elif al == ah and bl == bh:
-            xl = xh = al * bl
-        else:
-            corners = (al * bl, al * bh, ah * bl, ah * bh)
-            xl, xh = min(corners), max(corners)
-        low, high, m, f, k = ends(xl, xh)
-        if m == 0.0:
-            return low, high, m, omega if double and (al or ah) and (bl or bh) else 0.0
-        if f == 0.5 or f == -0.5:
-            exact = Fraction(max(-al, ah)) * Fraction(max(-bl, bh)) if double else m
-            k -= exact <= m
-        return low, high, m, half_product[k] if double or half_product[k] < m else m
-
-    def scale(al: float, ah: float, exponent: int) -> Ends:
-        c = 2.0**exponent
-        low, high, m, _f, _k = ends(al * c, ah * c)
-        exact = exponent >= 0 or (al == ah and low / c == al) or max(al, -ah) >= 2.0 ** (format.emin - exponent)
-        return low, high, m, 0.0 if exact else omega
-
-    return add, multiply, scale
+        return y
 
 
-class _Running:
-    """The evaluation behind `running`: low, high, error by node, in execution order."""
-
-    def __init__(self, format: Format) -> None:
-        self.format, self.peak = format, 0.0
-        self.low: list[float] = []
-        self.high: list[float] = []
-        self.error: list[float] = []
-        self.add, self.multiply, self.scaled = _rules(format)
-
-    def push(self, low: float, high: float, error: float) -> None:
-        self.low.append(low)
-        self.high.append(high)
-        self.error.append(error)
-
-    def given(self, lower: float, upper: float) -> None:
-        """Numbers in [lower, upper], converted: at a point |x - fl(x)|, which is exact in binary64 (both are close)."""
-        low, high = self.format.fl(lower), self.format.fl(upper)
-        if not (abs(low) < inf and abs(high) < inf):
-            raise Overflow
-        m, half = max(-lower, upper), 0.0
-        if m:
-            f, k = frexp(m)
-            half = min(tables(self.format)[2][k - (f == 0.5)], m)
-        self.peak = max(self.peak, abs(low), abs(high))
-        self.push(low, high, abs(lower - low) if lower == upper else half)
-
-    def const(self, lane: Sequence[float], _: int) -> None:
-        self.peak = max(self.peak, abs(lane[0]))
-        self.given(lane[0], lane[0])
-
-    def sum(self, lane: Sequence[int], _: int) -> None:
-        low, high, error = self.low, self.high, self.error
-        self.total((low[a], high[a], 0.0, error[a]) for a in lane)
-
-    def dot(self, lane: tuple[Sequence[int], Sequence[int]], _: int) -> None:
-        self.total(self.products(*lane))
-
-    def products(self, left: Sequence[int], right: Sequence[int]) -> Iterator[Ends]:
-        low, high, error, multiply = self.low, self.high, self.error, self.multiply
-        for a, b in zip(left, right, strict=True):
-            al, ah, ea, bl, bh, eb = low[a], high[a], error[a], low[b], high[b], error[b]
-            lo, hi, m, r = multiply(al, ah, bl, bh)
-            yield lo, hi, m, ((ah if ah > -al else -al) + ea) * eb + (bh if bh > -bl else -bl) * ea + r + TINY
-
-    def total(self, terms: Iterator[Ends]) -> None:
-        """Left to right; the errors are summed in binary64 and rounded up once."""
-        add = self.add
-        lo, hi, peak, e = next(terms, (0.0, 0.0, 0.0, 0.0))
-        depth = 4
-        for bl, bh, m, carried in terms:
-            if m > peak:
-                peak = m
-            lo, hi, m, r = add(lo, hi, bl, bh)
-            if m > peak:
-                peak = m
-            e += carried + r
-            depth += 3
-        self.peak = max(self.peak, peak)
-        self.push(lo, hi, up(e, depth))
-
-    def sub(self, lane: Sequence[int], _: int) -> None:
-        (a, b), low, high, error = lane, self.low, self.high, self.error
-        self.total(iter([(low[a], high[a], 0.0, error[a]), (-high[b], -low[b], 0.0, error[b])]))
-
-    def neg(self, lane: Sequence[int], _: int) -> None:
-        self.push(-self.high[lane[0]], -self.low[lane[0]], self.error[lane[0]])
-
-    def relu(self, lane: Sequence[int], _: int) -> None:
-        low, high, error = self.low[lane[0]], self.high[lane[0]], self.error[lane[0]]
-        most = high + error  # rounding keeps its sign
-        self.push(max(low, 0.0), max(high, 0.0), min(error, up(most, 1)) if most > 0.0 else 0.0)
-
-    def scale(self, lane: Sequence[int], exponent: int) -> None:
-        a = lane[0]
-        low, high, m, r = self.scaled(self.low[a], self.high[a], exponent)
-        self.peak = max(self.peak, m)
-        e = self.error[a]
-        self.push(low, high, up(e * 2.0**exponent + r + (TINY if e and exponent < 0 else 0.0), 3))
-
-    def overwrite(self, lane: Sequence[int], _: int) -> None:
-        (x, y, d), low, high = lane, self.low, self.high
-        r = self.add(low[y], high[y], -high[x], -low[x])[3]
-        near = math.nextafter(max(-low[y], high[y]) + r, inf)
-        f, k = frexp(near)
-        half = tables(self.format)[1][k - (f == 0.5)]
-        try:
-            lo, hi, m, other = self.add(low[x], high[x], low[d], high[d])
-        except Overflow:  # those ends only sharpen the ones from y
-            lo, hi, m, other = -inf, inf, inf, inf
-        moved = up(r + min(half, other), 1)
-        least = math.nextafter(low[y] - moved, -inf) if moved else low[y]
-        most = math.nextafter(high[y] + moved, inf) if moved else high[y]
-        lo, hi = max(lo, self.format.fl(least)), min(hi, self.format.fl(most))
-        if not (-inf < lo and hi < inf):
-            raise Overflow
-        self.peak = max(self.peak, min(m, near))
-        self.push(lo, hi, up(self.error[y] + moved, 4))
+FORMATS = {f.name: f for f in (Format("float16", 11, 15), Format("bfloat16", 8, 127), Format("float32", 24, 127))}
+FORMATS["float64"] = Format("float64", 53, 1023)
 
 
-def evaluate(program: Program, rules: Any, lower: Sequence[float], upper: Sequence[float]) -> int | None:
-    """Every node in execution order; returns the first that the rules do not prove finite, if any."""
+def evaluate(
+    program: Program, numbers: Any, inputs: Iterable[Any], stop: int | None = None
+) -> tuple[list[Any], int | None]:
+    """The values of the nodes under some arithmetic, up to the first that overflows, or may; that node, or None."""
+    v: list[Any] = []
+    add, mul, at = numbers.add, numbers.mul, v.__getitem__
     try:
-        for x, y in zip(lower, upper, strict=True):
-            rules.given(x, y)
-        for step in program.steps:
-            rule = getattr(rules, step.op)
-            for lane in step.lanes:
-                rule(lane, step.exponent)
+        for x in inputs:
+            v.append(numbers.given(*x))
+        for op, operands, _, exponent in program.code[:stop]:
+            if op == "dot":
+                v.append(reduce(add, map(mul, map(at, operands[0]), map(at, operands[1]))))
+            elif op == "sum":
+                v.append(reduce(add, map(at, operands)))
+            elif op == "sub":
+                v.append(add(v[operands[0]], numbers.neg(v[operands[1]])))
+            elif op == "scale":
+                v.append(numbers.scale(v[operands[0]], exponent))
+            elif op == "const":
+                v.append(numbers.given(*operands))
+            else:
+                v.append(getattr(numbers, op)(*map(at, operands)))
     except Overflow:
-        return len(rules.error)
-    return None
+        return v, len(v)
+    return v, None
 
 
-def running(program: Program, format: Format, lower: Sequence[float], upper: Sequence[float]) -> Analysis:
-    """Running error bounds of the program for all exact inputs between `lower` and `upper`, conversion included.
+def emulate(program: Program, format: Format, values: Sequence[float]) -> tuple[list[float], int | None]:
+    """The numbers that the program computes, inputs converted first, before the first that is not finite; and its node."""
+    fl = format.fl
+    ieee = SimpleNamespace(given=fl, neg=operator.neg, relu=lambda a: max(a, 0.0), overwrite=lambda x, y, d: fl(x + d))
+    ieee.add, ieee.mul, ieee.scale = lambda a, b: fl(a + b), lambda a, b: fl(a * b), lambda a, k: fl(a * 2.0**k)
+    return evaluate(program, ieee, zip(values, strict=True))
 
-    **Theorem.** For every node, the computed value x^ lies in [low, high] and |x^ - x| <= E, x the exact value, as long
-    as no operation overflows. With r the rounding bound of `_rules`, by induction over the operations:
+
+def exact(program: Program, values: Sequence[float], output: str) -> list[arb]:
+    """An output in exact arithmetic: balls, of radius 0 if the working precision suffices."""
+    dyadic = SimpleNamespace(
+        given=arb, add=operator.add, mul=operator.mul, neg=operator.neg, overwrite=lambda x, y, d: y
+    )
+    dyadic.relu, dyadic.scale = lambda a: a.max(arb(0)), lambda a, k: a * arb(2) ** k
+    ids, first = list(program.outputs[output]), len(values)
+    for k, node in enumerate(ids):
+        while (
+            node >= first and program.code[node - first][0] == "overwrite"
+        ):  # x + (y - x) is y, and y comes much before
+            node = ids[k] = program.code[node - first][1][1]
+    v, _ = evaluate(program, dyadic, zip(values, strict=True), max(ids) + 1 - first)
+    return [arb(known) if node < 0 else v[node] for node, known in zip(ids, program.known[output], strict=True)]
+
+
+class Running:
+    """Running error bounds of all nodes of a program for all exact inputs between two ends, conversion included.
+
+    **Theorem.** With r a bound of the rounding error of the operation, by induction over the operations,
 
         a + b, a - b   E = E_a + E_b + r
         a b            E = (|a| + E_a) E_b + |b| E_a + r, from a^ b^ - a b = a^ (b^ - b) + b^ (a^ - a) - (a^ - a)(b^ - b)
@@ -266,10 +118,110 @@ def running(program: Program, format: Format, lower: Sequence[float], upper: Seq
         relu a         E = min(E_a, max(high_a + E_a, 0)): x and x^ are at most high_a + E_a
         x + (y - x)    E = E_y + r_1 + r_2: the sum before rounding is y^ + e_1, |e_1| <= r_1, so r_2 <= h(|y| + r_1)
 
-    An operation whose ends are finite does not overflow, as the computed value lies between them: `Analysis.first`.
+    If m is the largest magnitude of an exact result, rounding moves it by at most h(m), half the spacing just below m; a
+    sum by at most |a| or |b|, too, a product by at most m. m is computed to nearest: where it becomes a power of two, and
+    only in binary64, that matters. `first` is the first node that may overflow, or None: then no operation does anywhere
+    in the region, and `peak` bounds every result before its rounding. docs/theory/rounding.md#running has the proofs.
     """
-    if any(abs(step.exponent) > format.emax for step in program.steps):
-        raise Rejected(f"the program scales by a power of two that {format.name} cannot hold")
-    rules = _Running(format)
-    first = evaluate(program, rules, lower, upper)
-    return Analysis(program, format, rules.low, rules.high, rules.error, rules.peak, first)
+
+    def __init__(self, program: Program, format: Format, lower: Sequence[float], upper: Sequence[float]) -> None:
+        if any(abs(exponent) > format.emax for *_, exponent in program.code):
+            raise Rejected(f"the program scales by a power of two that {format.name} cannot hold")
+        self.program, self.format, self.fl, self.peak = program, format, format.fl, 0.0
+        self.double, self.half_sum, self.half_product = format.precision == 53, format.half_sum, format.half_product
+        bounds, self.first = evaluate(program, self, zip(lower, upper, strict=True))
+        self.low, self.high, self.error = ([x[k] for x in bounds] for k in range(3))
+
+    def enclose(self, low: float, high: float) -> tuple[float, float, float]:
+        """The rounded ends, and m."""
+        m = high if high > -low else -low
+        if m > self.peak:
+            self.peak = m
+        rounded = self.fl(low)
+        return rounded, rounded if low == high else self.fl(high), m
+
+    def given(self, lower: float, upper: float | None = None) -> Bound:
+        """An input or a constant, converted; |x - fl(x)| is exact in binary64."""
+        low, high, m = self.enclose(lower, lower if upper is None else upper)
+        f, k = frexp(m or TINY)
+        return low, high, abs(lower - low) if upper in (None, lower) else min(self.half_product[k - (f == 0.5)], m)
+
+    def add(self, a: Bound, b: Bound) -> Bound:
+        """a + b."""
+        (al, ah, ea), (bl, bh, eb) = a, b
+        xl, xh = al + bl, ah + bh
+        low, high, m = self.enclose(xl, xh)
+        f, k = frexp(m)
+        if f == 0.5 and not (self.double and (fsum((al, bl, -xl)) < 0.0 or fsum((ah, bh, -xh)) > 0.0)):
+            k -= 1
+        r = min(self.half_sum[k], ah if ah > -al else -al, bh if bh > -bl else -bl) if m else 0.0
+        return low, high, (ea + eb + r) * UP
+
+    def mul(self, a: Bound, b: Bound) -> Bound:
+        """a b, and a a >= 0; TINY is for the two products that may underflow."""
+        (al, ah, ea), (bl, bh, eb) = a, b
+        A, B = ah if ah > -al else -al, bh if bh > -bl else -bl
+        ends = (al * bl, ah * bh) if al >= 0.0 <= bl else (al * bl, al * bh, ah * bl, ah * bh)
+        low, high, m = self.enclose(min(ends), max(ends))
+        f, k = frexp(m or TINY)
+        if f == 0.5 and not (self.double and Fraction(A) * Fraction(B) > m):
+            k -= 1
+        r = self.half_product[k] if self.double and A and B else min(self.half_product[k], m)
+        e = ((A + ea) * eb + B * ea + r + TINY) * UP
+        return max(low, 0.0) if a is b else low, high, e if e < inf else inf
+
+    def neg(self, a: Bound) -> Bound:
+        """-a."""
+        return -a[1], -a[0], a[2]
+
+    def relu(self, a: Bound) -> Bound:
+        """max(a, 0)."""
+        most = (a[1] + a[2]) * UP  # has the right sign
+        return max(a[0], 0.0), max(a[1], 0.0), min(a[2], most) if most > 0.0 else 0.0
+
+    def scale(self, a: Bound, exponent: int) -> Bound:
+        """2**exponent a, exact above the subnormal numbers."""
+        (al, ah, e), c = a, 2.0**exponent
+        low, high, _ = self.enclose(al * c, ah * c)
+        kept = exponent >= 0 or (al == ah and low / c == al) or max(al, -ah) >= 2.0 ** (self.format.emin - exponent)
+        return low, high, (e * c + (0.0 if kept else self.format.omega) + (TINY if e and exponent < 0 else 0.0)) * UP
+
+    def overwrite(self, x: Bound, y: Bound, d: Bound) -> Bound:
+        """x + d, where d is y - x: near y, whatever x is."""
+        (xl, xh, _), (yl, yh, e), (dl, dh, _), peak = x, y, d, self.peak
+        r = self.add((yl, yh, 0.0), (-xh, -xl, 0.0))[2]
+        near = nextafter(max(-yl, yh) + r, inf)
+        f, k = frexp(near)
+        half = self.half_sum[k - (f == 0.5)] if near < inf else inf
+        try:
+            low, high, other = self.add((xl, xh, 0.0), (dl, dh, 0.0))
+        except Overflow:  # those ends only sharpen the ones from y
+            low, high, other = -inf, inf, inf
+        self.peak = max(peak, min(max(-low, high), near))
+        if moved := (r + min(half, other)) * UP:
+            yl, yh = nextafter(yl - moved, -inf), nextafter(yh + moved, inf)
+        return self.fl(max(low, yl)), self.fl(min(high, yh)), (e + moved) * UP
+
+    def squared(self, output: str) -> Fraction:
+        """The sum of the squares of an output's error bounds."""
+        pairs = zip(self.program.outputs[output], self.program.known[output], strict=True)
+        try:
+            errors = [
+                self.error[node] if node >= 0 else known - self.fl(known) for node, known in pairs if self.first is None
+            ]
+        except Overflow:  # of a known number
+            errors = [inf]
+        if self.first is not None or inf in errors:
+            raise Rejected(f"no error bound of {output} is proved: an overflow is not excluded")
+        return sum((Fraction(e) ** 2 for e in errors), Fraction(0))
+
+    def eps(self, output: str) -> Fraction:
+        """An upper bound of the norm of an output's error, within one part in 2**60."""
+        return root_up(self.squared(output))
+
+
+def root_up(x: Fraction) -> Fraction:
+    """An upper bound of the square root of x >= 0, within one part in 2**60."""
+    shift = max(0, 64 - (x.numerator.bit_length() - x.denominator.bit_length()) // 2)
+    scaled = -((-x.numerator << 2 * shift) // x.denominator)
+    return Fraction(isqrt(scaled - 1) + 1 if scaled else 0, 1 << shift)

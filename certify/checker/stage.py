@@ -16,21 +16,23 @@ from typing import Any
 from flint import arb, arb_mat, ctx
 
 from certify.checker.curvature import BITS, Centre, Entries, absolute, exact, identity
-from certify.checker.document import Rejected, binary64, integer, matrix, number, shown
-from certify.checker.finding import (
+from certify.checker.document import (
+    Claim,
     Finding,
+    Rejected,
+    agrees,
+    binary64,
+    integer,
+    matrix,
+    number,
     proved,
-    require_id,
     require_lower,
-    require_names,
-    require_text,
     require_upper,
-    where,
+    shown,
 )
 from certify.checker.rounding import FORMATS
 
 DOC = "docs/theory/contraction.md"
-Claim = dict[str, Any]
 
 
 class Ball:
@@ -115,14 +117,17 @@ def check_contraction(claim: Claim, context: Any) -> Finding:
         raise Rejected("it is not about float64 and serial sums")
     with ctx.workprec(BITS):
         centre = centre_of(claim, context)
-        require_id(claim, f"contraction/{method}", given["state"], context)
-        require_text(
+        names = ("q", "mu", "L_J", "d", "radius", "eps_W", "floor") + ("entry_radius",) * (method == "face")
+        agrees(
             claim,
-            statement=f"On the ball of Frobenius radius r around the centre U near {where(context, given['state'])}, with "
+            context,
+            id=f"contraction/{method}",
+            bounds=("kappa", "cube") if refuted else names,
+            optional=("smallest_radius",) if method == "face" and not refuted else (),
+            statement=f"On the ball of Frobenius radius r around the centre U near {context.where(given['state'])}, with "
             f"the {given['step']} step size, the fixed-stage update is q-Lipschitz with q < 1"
             f"{' on its face' * (method == 'face')}, it and its float64 program stay in the ball, and it has exactly one "
             "fixed point there.",
-            semantics="program",
             theorem=f"{DOC}#{'refutation' if refuted else method}",
             assumptions=["IEEE arithmetic as in the rounding claims of float64"],
             parameters=("state", "method", "step", "gamma", "format", "order", "tol"),
@@ -132,9 +137,7 @@ def check_contraction(claim: Claim, context: Any) -> Finding:
 
 
 def _certified(claim: Claim, centre: Centre, context: Any, method: str, tol: float) -> Finding:
-    names = {"q", "mu", "L_J", "d", "radius", "eps_W", "floor"}
     face = method == "face"
-    require_names(claim, names | {"entry_radius"} if face else names, ("smallest_radius",) if face else ())
     bounds = claim["bounds"]
     radius = binary64(bounds["radius"])
     mu, L, q, d, eps = (number(bounds[name]) for name in ("mu", "L_J", "q", "d", "eps_W"))
@@ -171,7 +174,6 @@ def _refuted(claim: Claim, centre: Centre) -> Finding:
     signs are those of U, and |grad J| < lam where U is 0: W_* is a fixed point of P, and P is differentiable there.
     Rayleigh quotients bound kappa for every Hessian of the cube.
     """
-    require_names(claim, {"kappa", "cube"})
     r, kappa = binary64(claim["bounds"]["cube"]), number(claim["bounds"]["kappa"])
     W, sign = centre.state.W, centre.signs
     active: Entries = tuple(e for e in centre.allowed if W[e[0]][e[1]] != 0)
@@ -219,14 +221,13 @@ def check_precision(claim: Claim, context: Any) -> Finding:
         raise Rejected("its verdict or its list of formats is not one that it can have")
     if sorted(set(formats), key=lambda f: (FORMATS[f].precision, f)) != formats:
         raise Rejected("its formats are not listed from coarse to fine")
-    require_id(claim, f"precision/{tol!r}", given["state"], context)
-    require_names(claim, set())
-    require_text(
+    agrees(
         claim,
-        statement=f"{format} is enough: in it the fixed stage of {where(context, given['state'])}, with the "
+        context,
+        id=f"precision/{tol!r}",
+        statement=f"{format} is enough: in it the fixed stage of {context.where(given['state'])}, with the "
         f"{given['step']} step size, is certified on a ball to come within {tol!r} of its fixed point and stay there; of "
         f"{', '.join(formats)}, no coarser format is proved to be.",
-        semantics="program",
         theorem=f"{DOC}#precision",
         parameters=("state", "tol", "format", "formats", "step", "gamma", "stage", "radius"),
     )

@@ -1,6 +1,7 @@
 """Kernels as graphs: trace array code into scalar operations, and fix the order of its sums."""
 
 from certify.graph.evaluation import AnyOrder, Arithmetic, Values, apply, evaluate, output
+from certify.graph.functions import sigmoid
 from certify.graph.graph import ZERO, Graph, InputBlock, Instruction, Op, Output, live_terms
 from certify.graph.lowering import lower
 from certify.graph.orders import ORDERS, Order, order_named, with_order
@@ -30,6 +31,7 @@ __all__ = [
     "lower",
     "order_named",
     "output",
+    "sigmoid",
     "trace",
     "with_order",
 ]

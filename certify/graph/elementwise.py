@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -25,7 +27,7 @@ def subtract(a: Traced, b: Traced) -> Traced:
 
 
 def _sum_of_two(op: Op, a: Traced, b: Traced) -> Traced:
-    lanes = _Lanes(a, b)
+    lanes = Lanes(a, b)
     sign = 1.0 if op is Op.ADD else -1.0
     both = lanes.known_a & lanes.known_b
     lanes.fold(both, lanes.a_known + sign * lanes.b_known)
@@ -44,7 +46,7 @@ def _sum_of_two(op: Op, a: Traced, b: Traced) -> Traced:
 
 def multiply(a: Traced, b: Traced) -> Traced:
     """A * b, entrywise; by 0 and by 1 no node, by -1 a negation, by a power of two a scaling."""
-    lanes = _Lanes(a, b)
+    lanes = Lanes(a, b)
     lanes.fold(lanes.known_a & lanes.known_b, lanes.a_known * lanes.b_known)
     zero = (lanes.known_a & (lanes.a_known == 0)) | (lanes.known_b & (lanes.b_known == 0))
     lanes.keep(zero, np.full_like(lanes.a, KNOWN), np.zeros_like(lanes.a_known))
@@ -58,38 +60,90 @@ def multiply(a: Traced, b: Traced) -> Traced:
 
 
 def divide(a: Traced, b: Traced) -> Traced:
-    """A / b for a known power of two b: an exact scaling, barring underflow."""
-    mantissa, exponent = np.frexp(b.known)
-    if (b.ids != KNOWN).any() or (np.abs(mantissa) != 0.5).any():
-        raise TraceRefused(
-            f"the kernel divides by something else than a known power of two at {here()}",
-            "multiply by the reciprocal, given as a constant, if that is what the deployed kernel does",
-        )
-    return multiply(a, as_traced(a.assembler, np.ldexp(np.sign(mantissa), 1 - exponent)))
-
-
-def maximum(a: Traced, b: Traced) -> Traced:
-    """max(a, b) where one of the two is known to be 0: a ReLU."""
-    if (b.ids == KNOWN).all() and (b.known == 0).all():
-        x = a
-    elif (a.ids == KNOWN).all() and (a.known == 0).all():
-        x = b
-    else:
-        raise TraceRefused(f"the kernel takes a maximum of two values at {here()}", "only maximum(x, 0) has a node")
-    lanes = _Lanes(x, as_traced(x.assembler, np.zeros(np.broadcast_shapes(a.shape, b.shape))))
-    lanes.keep(lanes.known_a, np.full_like(lanes.a, KNOWN), np.maximum(lanes.a_known, 0.0))
-    lanes.unary(Op.RELU, np.ones(lanes.a.shape, dtype=np.bool_), lanes.a)
+    """A / b: a scaling where b is a known power of two, else a division. 0 / b is one too, for b must not be 0."""
+    lanes = Lanes(a, b)
+    if (lanes.known_b & (lanes.b_known == 0)).any():
+        raise TraceRefused(f"the kernel divides by a number known to be 0 at {here()}", "divide by something else")
+    mantissa, exponent = np.frexp(lanes.b_known)
+    power = lanes.known_b & (np.abs(mantissa) == 0.5)
+    reciprocal = np.ldexp(np.sign(mantissa), 1 - exponent)
+    lanes.keep(power & lanes.known_a & (lanes.a_known == 0), lanes.a, lanes.a_known)
+    lanes.fold(power & lanes.known_a, lanes.a_known * reciprocal)
+    lanes.scale(power, reciprocal, lanes.a)
+    lanes.binary(Op.DIV)
     return lanes.result()
 
 
+def maximum(a: Traced, b: Traced) -> Traced:
+    """max(a, b), entrywise; with a known 0 a ReLU."""
+    lanes = Lanes(a, b)
+    # the larger of two known numbers, converted, is the larger of the converted ones
+    lanes.keep(lanes.known_a & lanes.known_b, np.full_like(lanes.a, KNOWN), np.maximum(lanes.a_known, lanes.b_known))
+    lanes.unary(Op.RELU, lanes.known_b & (lanes.b_known == 0), lanes.a)
+    lanes.unary(Op.RELU, lanes.known_a & (lanes.a_known == 0), lanes.b)
+    lanes.keep((lanes.a == lanes.b) & ~lanes.known_a, lanes.a, lanes.a_known)
+    lanes.binary(Op.MAX)
+    return lanes.result()
+
+
+def minimum(a: Traced, b: Traced) -> Traced:
+    """min(a, b) = -max(-a, -b), entrywise."""
+    return negative(maximum(negative(a), negative(b)))
+
+
+def negative(a: Traced) -> Traced:
+    """-a."""
+    return subtract(as_traced(a.assembler, np.zeros(a.shape)), a)
+
+
 def power(a: Traced, b: Traced) -> Traced:
-    """A ** 2, a product of a with itself."""
-    if b.shape == () and b.ids == KNOWN and b.known == 2:
+    """A ** n for the exponents that NumPy computes without the power function of the library: -1, 0, 0.5, 1 and 2."""
+    exponent = float(b.known) if b.shape == () and b.ids == KNOWN else None
+    if exponent == 2:
         return multiply(a, a)
-    raise TraceRefused(f"the kernel raises to a power other than 2 at {here()}", "write the products out")
+    if exponent == 1:
+        return a
+    if exponent == 0:
+        return as_traced(a.assembler, np.ones(a.shape))
+    if exponent == -1:
+        return divide(as_traced(a.assembler, np.ones(a.shape)), a)
+    if exponent == 0.5:
+        return square_root(a)
+    raise TraceRefused(
+        f"the kernel raises to a power other than -1, 0, 0.5, 1 and 2 at {here()}",
+        "write the products out, as x * x * x: numpy calls the power function of the library for x**3",
+    )
 
 
-class _Lanes:
+def square_root(a: Traced) -> Traced:
+    """The square root; of a known 0 or 1 itself."""
+    lanes = Lanes(a, as_traced(a.assembler, np.zeros(())))
+    exact = lanes.known_a & ((lanes.a_known == 0) | (lanes.a_known == 1))
+    lanes.keep(exact, lanes.a, lanes.a_known)
+    lanes.call(Op.SQRT)
+    return lanes.result()
+
+
+def absolute(a: Traced) -> Traced:
+    """|a|, exact."""
+    lanes = Lanes(a, as_traced(a.assembler, np.zeros(())))
+    lanes.keep(lanes.known_a, lanes.a, np.abs(lanes.a_known))
+    lanes.call(Op.ABS)
+    return lanes.result()
+
+
+def called(op: Op) -> Callable[[Traced], Traced]:
+    """The call of a library's function; of a known number too, since the library need not be exact there."""
+
+    def traced(a: Traced) -> Traced:
+        lanes = Lanes(a, as_traced(a.assembler, np.zeros(())))
+        lanes.call(op)
+        return lanes.result()
+
+    return traced
+
+
+class Lanes:
     """The lanes of one elementwise operation, each handled exactly once: kept, folded, or given to an instruction."""
 
     def __init__(self, a: Traced, b: Traced) -> None:
@@ -152,6 +206,12 @@ class _Lanes:
         if mask.any():
             self.ids[mask] = self.assembler.emit(op, operand[mask], None, self.place, exponent=exponent)
 
+    def call(self, op: Op) -> None:
+        """The remaining lanes are an instruction of one operand."""
+        operand = self.a.copy()
+        operand[self.open] = as_nodes(self.assembler, self.a[self.open], self.a_known[self.open])
+        self.unary(op, self.open, operand)
+
     def scale(self, known: Mask, factor: Floats, other: Ids) -> None:
         """Lanes with a known factor that is 1, -1 or a signed power of two."""
         mantissa, exponents = np.frexp(factor)
@@ -178,6 +238,7 @@ class _Lanes:
             self.ids[mask] = self.assembler.emit(op, left, right, self.place)
 
     def result(self) -> Traced:
+        """The lanes as an array."""
         return Traced(self.assembler, self.ids.reshape(self.shape), self.known.reshape(self.shape))
 
 

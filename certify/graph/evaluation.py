@@ -18,12 +18,29 @@ from certify.graph.orders import ORDERS, Order, order_named
 
 Values = npt.NDArray[Any]
 
+#: Operations that an arithmetic may lack, and the names of their methods.
+OTHERS = {
+    Op.DIV: "div",
+    Op.SQRT: "sqrt",
+    Op.EXP: "exp",
+    Op.LOG: "log",
+    Op.MAX: "max",
+    Op.ABS: "abs",
+    Op.TANH: "tanh",
+    Op.SIGMOID: "sigmoid",
+    Op.SELECT: "select",
+}
+
 #: Short vectors cost NumPy's call, long ones the cache; products of a DOT are computed this many lanes at a time.
 LANES_TOGETHER = 8192
 
 
 class Arithmetic(Protocol):
     """What a graph is evaluated in; shapes are (..., lanes).
+
+    These are the operations every arithmetic has. It may have those of `OTHERS` too, by their names: `sqrt` is also told
+    which lanes cannot be negative, `select(p, q, x, y, strict)` takes x where p <= q, or p < q. What an arithmetic does not
+    have it refuses, in the words of its `covers`, if it has some.
 
     An arithmetic may also have `overwrite`; `fma(a, b, c)` for the order of that name; `accumulating` and `narrow` for
     accumulators; `sum` and `dot` for `any-order` and for sums without an order; or `exact = True`, which says that its
@@ -112,7 +129,7 @@ def evaluate(
             )
         values[..., block.start : block.stop] = given[..., block.support]
     needed = np.ones(len(graph), dtype=np.bool_) if outputs is None else _needed(graph, outputs)
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         for instruction in graph.instructions():
             if not needed[instruction.index]:
                 continue
@@ -126,6 +143,8 @@ def apply(graph: Graph, i: Instruction, arithmetic: Arithmetic, values: Values) 
     if i.op is Op.CONST:
         return arithmetic.constant(graph.constants[i.left])
     a = values.take(i.left, axis=-1)
+    if i.op in OTHERS:
+        return _other(graph, i, arithmetic, a, values)
     if i.op is Op.NEG:
         return arithmetic.neg(a)
     if i.op is Op.RELU:
@@ -138,13 +157,31 @@ def apply(graph: Graph, i: Instruction, arithmetic: Arithmetic, values: Values) 
     if i.op is Op.SUB:
         return arithmetic.sub(a, b)
     if i.op is Op.MUL:
-        return arithmetic.mul(a, b)
+        # an arithmetic may know that a square is not negative
+        square = getattr(arithmetic, "square", None)
+        return np.asarray(square(a)) if square and (i.left == i.right).all() else arithmetic.mul(a, b)
     if i.op is Op.OVERWRITE:
         y, difference = b[..., 0, :], b[..., 1, :]
         # an arithmetic may know a sharper rule than that of its addition
         overwrite = getattr(arithmetic, "overwrite", lambda x, y, difference: arithmetic.add(x, difference))
         return np.asarray(overwrite(a, y, difference))
     return _reduce(graph, i, arithmetic, a, b)
+
+
+def _other(graph: Graph, i: Instruction, arithmetic: Any, a: Values, values: Values) -> Values:
+    operation = getattr(arithmetic, OTHERS[i.op], None)
+    if operation is None:
+        raise InputRejected(
+            getattr(arithmetic, "covers", f"this arithmetic has no {OTHERS[i.op]}")
+            + f", and the kernel has {OTHERS[i.op]} at {graph.describe(i.start)}",
+            "use the running bounds",
+        )
+    if i.op is Op.SQRT:
+        return np.asarray(operation(a, graph.nonnegative[i.left]))
+    if i.op is Op.SELECT:
+        q, x, y = (values.take(ids, axis=-1) for ids in i.right)
+        return np.asarray(operation(a, q, x, y, bool(i.exponent)))
+    return np.asarray(operation(a, values.take(i.right, axis=-1)) if len(i.right) else operation(a))
 
 
 def _needed(graph: Graph, outputs: Iterable[str]) -> npt.NDArray[np.bool_]:

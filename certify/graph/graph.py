@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,19 @@ class Op(IntEnum):
     SUM = 7  # sum over terms
     DOT = 8  # matrix product: sum over terms of products
     OVERWRITE = 9  # x + (y - x): how a residual stream replaces x by y; two roundings, and exactly y without them
+    DIV = 10
+    SQRT = 11
+    EXP = 12  # EXP, LOG, TANH and SIGMOID are calls of a library, as accurate as it is (`certify.arithmetic.libm`)
+    LOG = 13
+    MAX = 14  # max(x, y)
+    ABS = 15
+    TANH = 16
+    SIGMOID = 17  # 1 / (1 + exp(-x)), as one function
+    SELECT = 18  # x if p <= q (exponent 0) or p < q (exponent 1), else y
+
+
+#: Operations whose right operand has several rows.
+ROWS = {Op.OVERWRITE: 2, Op.SELECT: 3}
 
 
 @dataclass(frozen=True)
@@ -70,8 +84,12 @@ class Instruction:
     op                     left           right
     ====================== ============== ==============
     ADD, SUB, MUL          (lanes,)       (lanes,)
+    DIV, MAX               (lanes,)       (lanes,)
     OVERWRITE (x; y, y - x) (lanes,)      (2, lanes)
-    NEG, RELU, SCALE       (lanes,)       (0,)
+    SELECT (p; q, x, y)    (lanes,)       (3, lanes)
+    NEG, RELU, SCALE, ABS  (lanes,)       (0,)
+    SQRT, EXP, LOG         (lanes,)       (0,)
+    TANH, SIGMOID          (lanes,)       (0,)
     CONST (into constants) (lanes,)       (0,)
     SUM                    (terms, lanes) (terms, 0)
     DOT, lanes = I J       (terms, I)     (terms, J)
@@ -142,17 +160,29 @@ class Graph:
 
     def instructions(self, *, backward: bool = False) -> Iterator[Instruction]:
         """Every instruction, in execution order or against it."""
-        ops = [Op(code) for code in self.op.tolist()]
-        start, terms, exponent = self.start.tolist(), self.terms.tolist(), self.exponent.tolist()
-        left_at, right_at = self.left_at.tolist(), self.right_at.tolist()
         for k in range(len(self) - 1, -1, -1) if backward else range(len(self)):
-            left = self.left[left_at[k] : left_at[k + 1]]
-            right = self.right[right_at[k] : right_at[k + 1]]
-            if ops[k] is Op.OVERWRITE:
-                right = right.reshape(2, -1)
-            elif terms[k]:
-                left, right = left.reshape(terms[k], -1), right.reshape(terms[k], len(right) // terms[k])
-            yield Instruction(k, ops[k], start[k], start[k + 1], left, right, exponent[k])
+            yield self._instruction(k)
+
+    def _instruction(self, k: int) -> Instruction:
+        op, terms = Op(int(self.op[k])), int(self.terms[k])
+        left = self.left[self.left_at[k] : self.left_at[k + 1]]
+        right = self.right[self.right_at[k] : self.right_at[k + 1]]
+        if op in ROWS:
+            right = right.reshape(ROWS[op], -1)
+        elif terms:
+            left, right = left.reshape(terms, -1), right.reshape(terms, len(right) // terms)
+        return Instruction(k, op, int(self.start[k]), int(self.start[k + 1]), left, right, int(self.exponent[k]))
+
+    def instruction_of(self, node: int) -> Instruction:
+        """The instruction that computes `node`, which is no input."""
+        return self._instruction(int(np.searchsorted(self.start, node, side="right")) - 1)
+
+    @cached_property
+    def nonnegative(self) -> npt.NDArray[np.bool_]:
+        """Which nodes cannot be negative whatever the inputs, computed or exact: squares, exp, their sums and so on."""
+        from certify.graph.signs import nonnegative
+
+        return nonnegative(self)
 
     def place_of(self, node: int) -> Place | None:
         """Where the kernel computes `node`; None for an input."""

@@ -6,11 +6,14 @@ and counting.
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 
 from certify.errors import InputRejected
 from certify.graph.assembly import Assembler
-from certify.graph.evaluation import Values, apply
+from certify.graph.evaluation import OTHERS, Values, apply
 from certify.graph.graph import ZERO, Floats, Graph, Op, Output
 from certify.graph.orders import ORDERS, order_named, with_order
 from certify.graph.places import Place
@@ -72,6 +75,20 @@ class _Nodes:
 
     def scale(self, a: Values, exponent: int) -> Values:
         return self.assembler.emit(Op.SCALE, a, None, self.place, exponent=exponent)
+
+    def __getattr__(self, name: str) -> Any:
+        ops = [op for op, method in OTHERS.items() if method == name]
+        if not ops:
+            raise AttributeError(name)
+        return partial(self._other, ops[0])
+
+    def _other(self, op: Op, a: Values, *others: Any) -> Values:
+        """An operation that no order changes, as it is."""
+        if op is Op.SELECT:
+            *nodes, strict = others
+            return self.assembler.emit(op, a, np.stack(nodes), self.place, exponent=int(strict))
+        two = op in (Op.DIV, Op.MAX)
+        return self.assembler.emit(op, a, others[0] if two else None, self.place)
 
     def _emit(self, op: Op, a: Values, b: Values, live: Values, otherwise: Values) -> Values:
         ids = otherwise.astype(np.int32)

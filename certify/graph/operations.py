@@ -9,9 +9,24 @@ import numpy as np
 import numpy.typing as npt
 
 from certify.errors import TraceRefused
-from certify.graph.elementwise import add, divide, maximum, multiply, power, subtract
+from certify.graph.conditions import comparison, equal, where
+from certify.graph.contractions import einsum
+from certify.graph.elementwise import (
+    absolute,
+    add,
+    called,
+    divide,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    power,
+    square_root,
+    subtract,
+)
+from certify.graph.graph import Op
 from certify.graph.places import here
-from certify.graph.reductions import matmul, total
+from certify.graph.reductions import extreme, matmul, mean, norm, total, variance
 from certify.graph.traced import FUNCTIONS, REDUCTIONS, UFUNCS, Traced, as_traced
 
 
@@ -44,17 +59,6 @@ def _joined(function: Callable[..., Any]) -> Callable[..., Traced]:
     return traced
 
 
-def _where(condition: Any, x: Any, y: Any) -> Traced:
-    if isinstance(condition, Traced):
-        raise TraceRefused(
-            f"the kernel selects by values it computed at {here()}",
-            "trace each side on its own, with a known mask",
-        )
-    assembler = next(v.assembler for v in (x, y) if isinstance(v, Traced))
-    x, y = as_traced(assembler, x), as_traced(assembler, y)
-    return Traced(assembler, np.where(condition, x.ids, y.ids), np.where(condition, x.known, y.known))
-
-
 def _trace_of_matrix(a: Traced, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Traced:
     return total(a.moved(lambda x: np.diagonal(x, offset, axis1, axis2)), axis=-1)
 
@@ -63,11 +67,39 @@ def _zeros_like(a: Traced, *args: Any, **kwargs: Any) -> npt.NDArray[np.float64]
     return np.zeros(a.shape)
 
 
-def _sum(a: Traced, axis: Any = None, *, keepdims: bool = False, **others: Any) -> Traced:
-    others = {name: value for name, value in others.items() if value is not None or name not in ("dtype", "out")}
+def _reducing(name: str, function: Callable[..., Traced], *options: str) -> Callable[..., Traced]:
+    """A NumPy reduction with `axis`, `keepdims` and the named options; every other option that is given is refused."""
+
+    def traced(a: Traced, axis: Any = None, keepdims: bool = False, **others: Any) -> Traced:
+        known = {key: others.pop(key) for key in options if key in others}
+        others = {key: value for key, value in others.items() if value is not None or key not in ("dtype", "out")}
+        if others:
+            raise _option(name, others)
+        return function(a, axis=axis, keepdims=bool(keepdims), **known)
+
+    return traced
+
+
+_sum = _reducing("sum", total)
+_max, _min = _reducing("max", extreme(maximum)), _reducing("min", extreme(minimum))
+_var = _reducing("var", variance, "ddof")
+
+
+def _std(a: Traced, *args: Any, **options: Any) -> Traced:
+    return square_root(_var(a, *args, **options))
+
+
+def _norm(x: Traced, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Traced:
+    return norm(x, ord, axis, keepdims)
+
+
+def _clip(a: Any, lower: Any = None, upper: Any = None, **others: Any) -> Any:
     if others:
-        raise _option("sum", others)
-    return total(a, axis, keepdims)
+        raise _option("clip", others)
+    for bound, function in ((lower, maximum), (upper, minimum)):
+        if bound is not None:
+            a = function(a, as_traced(a.assembler, bound))
+    return a
 
 
 def _option(function: str, others: dict[str, Any]) -> TraceRefused:
@@ -82,6 +114,11 @@ def _dot(a: Any, b: Any) -> Traced:
     return multiply(a, b) if a.ndim == 0 or b.ndim == 0 else matmul(a, b)
 
 
+def _both(a: Any, b: Any, first: Callable[..., Traced], second: Callable[..., Traced]) -> tuple[Traced, Traced]:
+    assembler = next(x.assembler for x in (a, b) if isinstance(x, Traced))
+    return first(as_traced(assembler, a)), second(as_traced(assembler, b))
+
+
 UFUNCS.update(
     {
         np.add: add,
@@ -90,41 +127,69 @@ UFUNCS.update(
         np.true_divide: divide,
         np.matmul: matmul,
         np.maximum: maximum,
-        np.negative: lambda a: subtract(as_traced(a.assembler, np.zeros(a.shape)), a),
+        np.minimum: minimum,
+        np.absolute: absolute,
+        np.fabs: absolute,
+        np.sqrt: square_root,
+        np.exp: called(Op.EXP),
+        np.log: called(Op.LOG),
+        np.tanh: called(Op.TANH),
+        np.reciprocal: lambda a: divide(as_traced(a.assembler, np.ones(a.shape)), a),
+        np.less: comparison(strict=True, swapped=False),
+        np.less_equal: comparison(strict=False, swapped=False),
+        np.greater: comparison(strict=True, swapped=True),
+        np.greater_equal: comparison(strict=False, swapped=True),
+        np.equal: equal,
+        np.not_equal: lambda a, b: ~equal(a, b),
+        np.negative: negative,
         np.positive: lambda a: a,
         np.square: lambda a: multiply(a, a),
         np.power: power,
     }
 )
-REDUCTIONS.update({np.add: lambda a, axis=0, **options: _sum(a, axis, **options)})
-FUNCTIONS.update(
+REDUCTIONS.update(
     {
-        np.sum: _sum,
-        np.trace: _trace_of_matrix,
-        np.dot: _dot,
-        np.where: _where,
-        np.zeros_like: _zeros_like,
-        **{f: _joined(f) for f in (np.concatenate, np.stack, np.vstack, np.hstack)},
-        **{
-            f: _rearranged(f)
-            for f in (
-                np.transpose,
-                np.reshape,
-                np.ravel,
-                np.diagonal,
-                np.diag,
-                np.tril,
-                np.triu,
-                np.broadcast_to,
-                np.expand_dims,
-                np.squeeze,
-                np.moveaxis,
-                np.swapaxes,
-                np.repeat,
-                np.tile,
-                np.flip,
-                np.roll,
-            )
-        },
+        np.add: lambda a, axis=0, **options: _sum(a, axis, **options),
+        np.maximum: lambda a, axis=0, **options: _max(a, axis, **options),
+        np.minimum: lambda a, axis=0, **options: _min(a, axis, **options),
     }
 )
+_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    np.sum: _sum,
+    np.mean: _reducing("mean", mean),
+    np.var: _var,
+    np.std: _std,
+    np.max: _max,
+    np.min: _min,
+    np.linalg.norm: _norm,
+    np.clip: _clip,
+    np.einsum: einsum,
+    np.outer: lambda a, b: multiply(*_both(a, b, lambda x: x.ravel()[:, None], lambda x: x.ravel()[None, :])),
+    np.trace: _trace_of_matrix,
+    np.dot: _dot,
+    np.where: where,
+    np.zeros_like: _zeros_like,
+    **{f: _joined(f) for f in (np.concatenate, np.stack, np.vstack, np.hstack)},
+    **{
+        f: _rearranged(f)
+        for f in (
+            np.transpose,
+            np.reshape,
+            np.ravel,
+            np.diagonal,
+            np.diag,
+            np.tril,
+            np.triu,
+            np.broadcast_to,
+            np.expand_dims,
+            np.squeeze,
+            np.moveaxis,
+            np.swapaxes,
+            np.repeat,
+            np.tile,
+            np.flip,
+            np.roll,
+        )
+    },
+}
+FUNCTIONS.update(_FUNCTIONS)

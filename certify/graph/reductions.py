@@ -1,29 +1,26 @@
-"""Sums and matrix products of traced arrays: instructions whose order of additions is left open."""
+"""Sums and matrix products of traced arrays, whose order of additions is left open, and what is made of them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from certify.errors import TraceRefused
-from certify.graph.elementwise import as_nodes, multiply
+from certify.graph.elementwise import absolute, as_nodes, divide, maximum, multiply, square_root, subtract
 from certify.graph.graph import ZERO, Op
 from certify.graph.places import here
-from certify.graph.traced import KNOWN, Traced
+from certify.graph.traced import KNOWN, Traced, as_traced
 
 
 def total(a: Traced, axis: Any = None, keepdims: bool = False) -> Traced:
     """The sum over `axis`, one SUM of unspecified order per result; known zeros are no terms."""
     axes = tuple(range(a.ndim)) if axis is None else _axes(axis, a.ndim)
     kept = [k for k in range(a.ndim) if k not in axes]
-    shape = tuple(a.shape[k] for k in kept)
-    terms = a.moved(lambda x: x.transpose(*axes, *kept).reshape(-1, prod(shape)))
-    result = _reduce(Op.SUM, _with_nodes(terms), None).moved(lambda x: x.reshape(shape))
-    if keepdims:
-        result = result.moved(lambda x: x.reshape(*(1 if k in axes else n for k, n in enumerate(a.shape))))
-    return result
+    terms = a.moved(lambda x: x.transpose(*axes, *kept).reshape(-1, prod(a.shape[k] for k in kept)))
+    return _kept(_reduce(Op.SUM, _with_nodes(terms), None), a, axes, kept, keepdims)
 
 
 def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
@@ -34,8 +31,70 @@ def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return axes
 
 
+def extreme(function: Callable[[Traced, Traced], Traced]) -> Callable[..., Traced]:
+    """The largest (or smallest) element along axes, by halves: no rounding, so that the order does not matter."""
+
+    def traced(a: Traced, axis: Any = None, keepdims: bool = False) -> Traced:
+        axes = tuple(range(a.ndim)) if axis is None else _axes(axis, a.ndim)
+        kept = [k for k in range(a.ndim) if k not in axes]
+        left = a.moved(lambda x: x.transpose(*axes, *kept).reshape(-1, prod(a.shape[k] for k in kept)))
+        if not len(left):
+            raise TraceRefused(
+                f"the kernel takes the largest element of none at {here()}", "give an axis that is not empty"
+            )
+        while len(left) > 1:
+            half = len(left) // 2
+            larger = function(left[:half], left[half : 2 * half])
+            rest = left[2 * half :]
+            left = Traced(a.assembler, np.vstack([larger.ids, rest.ids]), np.vstack([larger.known, rest.known]))
+        return _kept(left, a, axes, kept, keepdims)
+
+    return traced
+
+
+def _kept(result: Traced, a: Traced, axes: tuple[int, ...], kept: list[int], keepdims: bool) -> Traced:
+    shape = [1 if k in axes else n for k, n in enumerate(a.shape)] if keepdims else [a.shape[k] for k in kept]
+    return result.moved(lambda x: x.reshape(shape))
+
+
+def mean(a: Traced, axis: Any = None, keepdims: bool = False) -> Traced:
+    """The sum, divided by the number of terms."""
+    return _average(a, axis, keepdims, 0)
+
+
+def variance(a: Traced, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Traced:
+    """As numpy computes it: the mean of the squares of x - mean(x)."""
+    centered = subtract(a, mean(a, axis, True))
+    return _average(multiply(centered, centered), axis, keepdims, ddof)
+
+
+def _average(a: Traced, axis: Any, keepdims: bool, less: int) -> Traced:
+    count = prod(a.shape[k] for k in (range(a.ndim) if axis is None else _axes(axis, a.ndim)))
+    return divide(total(a, axis, keepdims), as_traced(a.assembler, float(count - less)))
+
+
+def norm(a: Traced, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Traced:
+    """The norm of a vector as numpy computes it; of all elements without an axis, as the Frobenius norm of a matrix."""
+    vectors = isinstance(axis, int) or (axis is None and a.ndim == 1)
+    if (ord is None and axis is None) or (ord == 2 and axis is None and a.ndim == 1) or (ord == "fro" and axis is None):
+        flat = a.ravel()
+        root = square_root(matmul(flat, flat))
+        return root.moved(lambda x: x.reshape((1,) * a.ndim)) if keepdims else root
+    if vectors and (ord is None or ord == 2):
+        return square_root(total(multiply(a, a), axis, keepdims))
+    if vectors and ord == 1:
+        return total(absolute(a), axis, keepdims)
+    if vectors and ord == np.inf:
+        return extreme(maximum)(absolute(a), axis, keepdims)
+    raise TraceRefused(
+        f"the kernel takes a norm with ord={ord!r} and axis={axis!r} at {here()}", "use the norm 1, 2 or inf of vectors"
+    )
+
+
 def matmul(a: Traced, b: Traced) -> Traced:
-    """a @ b for vectors and matrices: one DOT of unspecified order, terms in index order."""
+    """a @ b for vectors and matrices: one DOT of unspecified order, terms in index order; for stacks of them, one each."""
+    if a.ndim > 2 or b.ndim > 2:
+        return _stacks(a, b)
     if not (0 < a.ndim < 3 and 0 < b.ndim < 3 and a.shape[-1] == b.shape[0]):
         raise TraceRefused(
             f"the kernel multiplies matrices of shapes {a.shape} and {b.shape} at {here()}",
@@ -49,6 +108,22 @@ def matmul(a: Traced, b: Traced) -> Traced:
     else:
         result = _reduce(Op.DOT, left, right)
     return result.moved(lambda x: x.reshape(a.shape[:-1] + b.shape[1:]))
+
+
+def _stacks(a: Traced, b: Traced) -> Traced:
+    if min(a.ndim, b.ndim) < 1 or a.shape[-1] != b.shape[max(b.ndim - 2, 0)]:
+        raise TraceRefused(
+            f"the kernel multiplies matrices of shapes {a.shape} and {b.shape} at {here()}",
+            "multiply vectors and matrices with matching inner dimensions",
+        )
+    core_a, core_b = a.shape[-min(a.ndim, 2) :], b.shape[-min(b.ndim, 2) :]
+    outer = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    left = a.moved(lambda x: np.broadcast_to(x, outer + core_a).reshape(-1, *core_a))
+    right = b.moved(lambda x: np.broadcast_to(x, outer + core_b).reshape(-1, *core_b))
+    parts = [matmul(left[k], right[k]) for k in range(prod(outer))]
+    shape = outer + core_a[:-1] + (core_b[1:] if len(core_b) > 1 else ())
+    ids, known = (np.array([getattr(part, name) for part in parts]).reshape(shape) for name in ("ids", "known"))
+    return Traced(a.assembler, ids.astype(np.int32), known)
 
 
 def _reduce(op: Op, left: Traced, right: Traced | None) -> Traced:

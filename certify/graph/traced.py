@@ -20,6 +20,8 @@ from certify.graph.places import here
 
 KNOWN = ZERO  # an element that is no node is a known number, nearly always a structural zero
 
+_USE = "use +, -, *, /, @, sums, maximum, sqrt, exp, log, tanh, abs, where and rearrangements"
+
 # What a kernel may use; `certify.graph.operations` fills these tables.
 UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}
 REDUCTIONS: dict[np.ufunc, Callable[..., Any]] = {}
@@ -108,6 +110,35 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
         result: Traced = FUNCTIONS[np.sum](self, axis=axis, keepdims=keepdims)
         return result
 
+    def mean(self, axis: Any = None, **options: Any) -> Traced:
+        """As `numpy.mean`."""
+        return self._reduced(np.mean, axis, options)
+
+    def max(self, axis: Any = None, **options: Any) -> Traced:
+        """As `numpy.max`."""
+        return self._reduced(np.max, axis, options)
+
+    def min(self, axis: Any = None, **options: Any) -> Traced:
+        """As `numpy.min`."""
+        return self._reduced(np.min, axis, options)
+
+    def var(self, axis: Any = None, **options: Any) -> Traced:
+        """As `numpy.var`."""
+        return self._reduced(np.var, axis, options)
+
+    def std(self, axis: Any = None, **options: Any) -> Traced:
+        """As `numpy.std`."""
+        return self._reduced(np.std, axis, options)
+
+    def _reduced(self, function: Any, axis: Any, options: dict[str, Any]) -> Traced:
+        result: Traced = FUNCTIONS[function](self, axis, **options)
+        return result
+
+    def dot(self, other: Any) -> Traced:
+        """As `numpy.dot`."""
+        result: Traced = FUNCTIONS[np.dot](self, other)
+        return result
+
     # what a graph cannot hold
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -121,7 +152,7 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
     def __bool__(self) -> bool:
         raise _refused(
             "a branch on a value of the kernel",
-            "trace each side on its own, or use numpy.where with a known mask",
+            "compare it and select with numpy.where(condition, x, y), or trace each side on its own",
         )
 
     def __float__(self) -> float:
@@ -138,13 +169,13 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
             what = f"numpy.{ufunc.__name__}" + (f".{method}" if method != "__call__" else "")
             raise _refused(
                 what + (" with " + ", ".join(kwargs) if kwargs else ""),
-                "use +, -, *, @, sums and maximum(x, 0)",
+                _USE,
             )
         return UFUNCS[ufunc](*(as_traced(self.assembler, x) for x in inputs))
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if func not in FUNCTIONS:
-            raise _refused(f"numpy.{func.__name__}", "use +, -, *, @, sums, maximum(x, 0) and rearrangements")
+            raise _refused(f"numpy.{func.__name__}", _USE)
         return FUNCTIONS[func](*args, **kwargs)
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:

@@ -66,6 +66,14 @@ class EveryOrder(Running):
         """max(a, 0)."""
         return _flagged(super().relu(a), 0.0)
 
+    def abs(self, a: Values) -> Values:
+        """|a|: of a product as the product."""
+        return _flagged(super().abs(a), a[OPEN])
+
+    def select(self, p: Values, q: Values, x: Values, y: Values, strict: bool) -> Values:
+        """Either of the two, rounded or not as they are."""
+        return _flagged(super().select(p, q, x, y, strict), np.maximum(x[OPEN], y[OPEN]))
+
     def sum(self, a: Values, live: npt.NDArray[np.int64]) -> Values:
         """Sum of `a`, shape (3, ..., terms, lanes), over terms."""
         count = (magnitude(a) > 0).sum(axis=-2).astype(np.float64)

@@ -9,15 +9,18 @@ adversary computes others; by a second-order share usually, by more where subnor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from certify.arithmetic import BINARY64, Format, Ieee
 from certify.arithmetic.dyadic import Dyadic, fractions
-from certify.graph import Graph, Op, Values, evaluate, lower
+from certify.graph import Graph, Instruction, Op, Values, evaluate, lower
+from certify.graph.evaluation import OTHERS
+from certify.graph.graph import Ids
 
 
 def attained(
@@ -59,7 +62,35 @@ def adjoint(program: Graph, inputs: Mapping[str, npt.ArrayLike], node: int) -> n
             np.add.at(slope, i.left, here * (values[i.left] > 0))
         elif i.op is Op.SCALE:
             np.add.at(slope, i.left, np.ldexp(here, i.exponent))
+        elif i.op in OTHERS:
+            for ids, partial in _partials(i, values):
+                np.add.at(slope, ids, here * partial)
     return slope
+
+
+def _partials(i: Instruction, values: Values) -> list[tuple[Ids, npt.NDArray[Any]]]:
+    """The operands that the result of an operation of `OTHERS` varies with, and its partial derivatives."""
+    a, result = values[i.left], values[i.start : i.stop]
+    with np.errstate(all="ignore"):
+        if i.op is Op.DIV:
+            b = values[i.right]
+            return [(i.left, 1 / b), (i.right, -result / b)]
+        if i.op is Op.MAX:
+            first = a >= values[i.right]
+            return [(i.left, first * 1.0), (i.right, ~first * 1.0)]
+        if i.op is Op.SELECT:
+            q, x, y = i.right
+            holds = a < values[q] if i.exponent else a <= values[q]
+            return [(x, holds * 1.0), (y, ~holds * 1.0)]
+        slopes: dict[Op, Callable[[], npt.NDArray[Any]]] = {
+            Op.SQRT: lambda: 0.5 / result,
+            Op.EXP: lambda: result,
+            Op.LOG: lambda: 1 / a,
+            Op.ABS: lambda: np.sign(a),
+            Op.TANH: lambda: 1 - result * result,
+            Op.SIGMOID: lambda: result * (1 - result),
+        }
+        return [(i.left, slopes[i.op]())]
 
 
 class _Adversary(Dyadic):

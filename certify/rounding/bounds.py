@@ -8,8 +8,15 @@ import numpy as np
 
 from certify.arithmetic import Format
 from certify.arithmetic.directed import norm_up
-from certify.graph import ZERO, Graph
+from certify.arithmetic.libm import ONE_ULP, Libm
+from certify.graph import ZERO, Graph, Op
+from certify.graph.evaluation import OTHERS
 from certify.rounding.region import Floats
+
+_DOMAINS = {
+    Op.SQRT: "square root of an enclosure that contains negative numbers",
+    Op.LOG: "logarithm of an enclosure that contains 0 or negative numbers",
+}
 
 
 @dataclass(frozen=True)
@@ -18,7 +25,7 @@ class Bounds:
 
     This holds for every input of the region **if no operation overflows**; `first_overflow` tells. Arrays have shape
     (n_nodes + 1,), the last place being the structural zero. `peak` bounds the magnitude of every operation's result
-    before rounding, partial sums included.
+    before rounding, partial sums included. The bounds assume `libm` of the library; `assumptions` says so.
     """
 
     graph: Graph
@@ -27,11 +34,36 @@ class Bounds:
     high: Floats
     error: Floats
     peak: float
+    libm: Libm = ONE_ULP
 
     def first_overflow(self) -> int | None:
         """The first node that is not proved to stay finite; None if all are (and with them all partial sums)."""
         proved = (self.low >= -self.format.largest) & (self.high <= self.format.largest)
         return None if proved.all() else int(np.argmin(proved))
+
+    def why(self, node: int) -> str:
+        """What is not proved of `node`, the first one that is not proved to stay finite, and where it is computed."""
+        return f"{self._problem(node)} at {self.graph.describe(node)}"
+
+    def _problem(self, node: int) -> str:
+        if node >= self.graph.n_inputs:
+            i = self.graph.instruction_of(node)
+            lane = node - i.start
+            if i.op is Op.DIV and not self._apart_from_zero(int(i.right[lane])):
+                return "division by an enclosure that contains 0"
+            if i.op in _DOMAINS:
+                operand = int(i.left[lane])
+                if not self.low[operand] > self.error[operand]:
+                    return _DOMAINS[i.op]
+        return f"an enclosure that passes {self.format.largest:g}"
+
+    def _apart_from_zero(self, node: int) -> bool:
+        return bool(max(self.low[node], -self.high[node]) > self.error[node])
+
+    def assumptions(self) -> list[str]:
+        """What these bounds assume of the library, one sentence for each of its functions that the kernel calls."""
+        codes = set(self.graph.op.tolist())
+        return self.libm.assumptions(OTHERS[op] for op in (Op.EXP, Op.LOG, Op.TANH, Op.SIGMOID) if op in codes)
 
     def error_of(self, output: str) -> Floats:
         """Bounds of |computed - exact| for an output, absolute, in the output's shape.

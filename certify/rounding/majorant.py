@@ -48,7 +48,7 @@ def majorant(graph: Graph, format: Format, region: Region) -> Bounds:
 
     Raises
     ------
-    InputRejected : a sum has so many terms that k u >= 1, or an input is missing.
+    InputRejected : a sum has so many terms that k u >= 1, or the kernel has other operations, or an input is missing.
     """
     arithmetic = Majorant(format)
     inputs = {name: arithmetic.enclose(region.lower[name], region.upper[name]) for name in region.lower}
@@ -64,6 +64,8 @@ def majorant(graph: Graph, format: Format, region: Region) -> Bounds:
 
 class Majorant:
     """The arithmetic of the theorem. Values are arrays of shape (2, lanes): B, E."""
+
+    covers = "majorant bounds cover +, - and * only"
 
     def __init__(self, format: Format) -> None:
         self.format = format.unbounded

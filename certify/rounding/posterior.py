@@ -10,8 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from certify.arithmetic import Format, Ieee
-from certify.errors import InputRejected
-from certify.graph import Graph, evaluate, output
+from certify.errors import InputRejected, Undecided
+from certify.graph import ZERO, Graph, Op, evaluate, output
+
+_DYADIC = {Op.CONST, Op.ADD, Op.SUB, Op.MUL, Op.NEG, Op.RELU, Op.SCALE, Op.SUM, Op.DOT, Op.OVERWRITE}
+_RELATIVE, _ABSOLUTE = Fraction(1, 1 << 160), Fraction(1, 1 << 1300)
+_MOST_BITS = 1 << 13
 
 
 def computed(graph: Graph, format: Format, inputs: Mapping[str, npt.ArrayLike], name: str) -> npt.NDArray[Any]:
@@ -25,14 +29,48 @@ def computed(graph: Graph, format: Format, inputs: Mapping[str, npt.ArrayLike], 
 def exact(graph: Graph, inputs: Mapping[str, npt.ArrayLike], name: str) -> npt.NDArray[Any]:
     """The exact value of output `name` at the stored binary64 inputs, an object array of Fractions.
 
-    Takes time and space that grow with the degree of the kernel; a case may know a faster way.
+    Of a kernel of sums, products and ReLUs this is the value itself. With other operations it is the midpoint of a ball that
+    contains it, whose radius is at most 2**-160 of it (or 2**-1300, where it may be 0): then an error that is more than
+    2**-100 of the value is known to 2**-60 of itself. Takes time and space that grow with the degree of the kernel; a case
+    may know a faster way.
+
+    Raises
+    ------
+    Undecided : the value is not defined, as by a division by zero, or hangs on a comparison of two numbers that are equal.
     """
+    if not _DYADIC.issuperset(graph.op.tolist()):
+        return _by_balls(graph, inputs, name)
     from certify.arithmetic.dyadic import Dyadic, fractions
 
     dyadic = Dyadic()
     given = {key: dyadic.constant(value) for key, value in inputs.items()}
     values = evaluate(graph, dyadic, given, outputs=[name])
     return fractions(output(graph, dyadic, values, name))
+
+
+def _by_balls(graph: Graph, inputs: Mapping[str, npt.ArrayLike], name: str) -> npt.NDArray[Any]:
+    from certify.arithmetic.balls import balls, middle, radius
+
+    ids, known = graph.outputs[name].ids, graph.outputs[name].known
+    precision = 256
+    while True:
+        try:
+            found = balls(graph, inputs, precision, [name])[ids.ravel()].tolist()
+            if not all(ball.is_finite() for ball in found):
+                raise Undecided("the exact value is not finite at this precision", "use more bits")
+            pairs = [(middle(ball), radius(ball)) for ball in found]
+            if all(r <= abs(x) * _RELATIVE or r <= _ABSOLUTE for x, r in pairs):
+                break
+        except Undecided:
+            if precision >= _MOST_BITS:
+                raise
+        if precision >= _MOST_BITS:
+            raise Undecided(f"the exact value is not known from {precision} bits", "move the inputs a little")
+        precision *= 2
+    values = np.empty(ids.size, dtype=object)
+    values[:] = [x for x, _ in pairs]
+    constants = np.array([Fraction(x) for x in known.ravel().tolist()], dtype=object)
+    return np.where(ids.ravel() == ZERO, constants, values).reshape(ids.shape)
 
 
 def error(floats: npt.NDArray[Any], reference: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -19,7 +19,8 @@ class Range:
 
     Exactly one of these holds: `node` is None (proved: no operation overflows anywhere in the region, and no result
     exceeds `max_magnitude`); `witness` names inputs of the region at which `node` overflows (refuted); or neither could
-    be shown (undecided), and `node` is the first that is not proved finite.
+    be shown (undecided), and `node` is the first that is not proved finite. `reason` says what is not proved of it, or what
+    it does: an overflow, or an operation outside its domain, such as a division by an enclosure that contains 0.
     """
 
     max_magnitude: float
@@ -27,15 +28,17 @@ class Range:
     node: int | None
     place: str
     witness: Mapping[str, Floats] | None
+    reason: str = ""
 
 
 def range_test(bounds: Bounds, region: Region) -> Range:
     """Whether the program of `bounds` can overflow in `region`.
 
-    **Theorem.** If every enclosure [low, high] of the running error analysis is finite, no operation overflows.
-    *Proof.* By induction over the operations, partial sums included: as long as none before it overflowed, the computed
-    value of an operation lies between fl of its extreme exact values: numbers of the format or, on overflow, infinite.
-    An infinite or undefined end of a partial sum stays one in the sum: adding never makes it finite again. QED
+    **Theorem.** If every enclosure [low, high] of the running error analysis is finite, no operation overflows, and none is
+    outside its domain. *Proof.* By induction over the operations, partial sums included: an operation that is not proved to be
+    in its domain has infinite ends; and as long as none before it overflowed, the computed value of an operation lies
+    between fl of its extreme exact values: numbers of the format or, on overflow, infinite. An infinite or undefined end of
+    a partial sum stays one in the sum: adding never makes it finite again. QED
     """
     limit = bounds.format.largest
     node = bounds.first_overflow()
@@ -44,8 +47,9 @@ def range_test(bounds: Bounds, region: Region) -> Range:
     for inputs in _candidates(region, bounds.format):
         overflowed = _overflow_at(bounds.graph, bounds, inputs)
         if overflowed is not None:
-            return Range(float("inf"), limit, overflowed, bounds.graph.describe(overflowed), inputs)
-    return Range(float("inf"), limit, node, bounds.graph.describe(node), None)
+            place = bounds.graph.describe(overflowed)
+            return Range(float("inf"), limit, overflowed, place, inputs, f"a result that is not finite at {place}")
+    return Range(float("inf"), limit, node, bounds.graph.describe(node), None, bounds.why(node))
 
 
 def _candidates(region: Region, format: Format) -> Iterator[Mapping[str, Floats]]:

@@ -17,7 +17,8 @@ x being the exact value. If (I) holds for the operands a, b and no operation ove
     2**k a  fl(2**k lo_a), fl(2**k hi_a)                        E = 2**k E_a (+ omega, if k < 0 and it can underflow)
 
 where h(m) = u 2**(ceil(log2 m) - 1) is half an ulp just below m. Fused multiply-adds, accumulators and formats that flush
-have rules of the same kind (docs/theory/rounding.md); `any-order` has its own module.
+have rules of the same kind (docs/theory/rounding.md). Quotients, roots, library functions, maxima and selections have theirs
+in `certify.rounding.functions`, and `any-order` has its own module.
 
 *Proof.* Enclosures: the exact operation on computed operands is monotone in each of them (for products: bilinear, so
 extreme at corners), and so is fl. Errors: write x^ - x as the rounding of the last operation plus what the operands
@@ -52,49 +53,54 @@ from certify.arithmetic import Format
 from certify.arithmetic.accumulators import accumulator
 from certify.arithmetic.enclosure import step_down, step_up
 from certify.arithmetic.errorfree import sum_to_odd
+from certify.arithmetic.libm import ONE_ULP, Libm
 from certify.graph import Graph, Values, evaluate, order_named
 from certify.rounding.bounds import Bounds
-from certify.rounding.local import ERROR, HIGH, LOW, MANTISSA, TINY, UP, Local, corners, magnitude
+from certify.rounding.functions import Functions
+from certify.rounding.local import ERROR, HIGH, LOW, MANTISSA, TINY, UP, corners, magnitude
 from certify.rounding.region import Floats, Region
 
 
-def running(graph: Graph, format: Format, region: Region) -> Bounds:
+def running(graph: Graph, format: Format, region: Region, *, libm: Libm = ONE_ULP) -> Bounds:
     """Running error bounds of the program `graph` in `format`, for every exact input in `region`.
 
-    Converting the inputs to the format is part of the program. The graph must have an order.
+    Converting the inputs to the format is part of the program. The graph must have an order. `libm` is what is assumed of the
+    library that computes exp, log, tanh and sigmoid. An operation whose operands are not proved to be in its domain
+    has infinite bounds: `Bounds.first_overflow` finds it, and `Bounds.why` says what is wrong.
 
     Raises
     ------
     OrderUnspecified : the graph has sums without an order.
     InputRejected : an input is missing, or the kernel scales by a number the format cannot hold.
     """
-    arithmetic = arithmetic_of(graph, format)
+    arithmetic = arithmetic_of(graph, format, libm)
     inputs = {name: arithmetic.enclose(region.lower[name], region.upper[name]) for name in region.lower}
     if region.representable:
         for enclosed in inputs.values():
             enclosed[ERROR] = 0.0  # x^ = x; and fl(lower) <= x <= fl(upper), since fl is monotone
     values = evaluate(graph, arithmetic, inputs)
     arithmetic.note(magnitude(values[:, : graph.n_inputs]))
-    return Bounds(graph, format, values[LOW], values[HIGH], values[ERROR], arithmetic.peak)
+    error = np.where(np.isnan(values[ERROR]), np.inf, values[ERROR])  # as of 0 times an unbounded error
+    return Bounds(graph, format, values[LOW], values[HIGH], error, arithmetic.peak, libm)
 
 
-def arithmetic_of(graph: Graph, format: Format) -> Running:
+def arithmetic_of(graph: Graph, format: Format, libm: Libm = ONE_ULP) -> Running:
     """The running bounds for the order of `graph`: of one program, or of every program of `any-order`."""
     from certify.rounding.anyorder import EveryOrder
 
     every = graph.order is not None and order_named(graph.order).is_any
-    return EveryOrder(format) if every else Running(format)
+    return EveryOrder(format, libm) if every else Running(format, libm)
 
 
-class Running(Local):
+class Running(Functions):
     """The arithmetic of the theorem. Values are arrays of shape (3, lanes): lo, hi, E.
 
     `peak` is the largest magnitude that any operation so far can return before rounding (nan once one overflowed);
     partial sums in an accumulator are compared with the accumulator's range and are not part of it.
     """
 
-    def __init__(self, format: Format) -> None:
-        super().__init__(format)
+    def __init__(self, format: Format, libm: Libm = ONE_ULP) -> None:
+        super().__init__(format, libm)
         self.peak = 0.0
 
     def accumulating(self, name: str) -> Self:
@@ -167,6 +173,12 @@ class Running(Local):
         m, local = self._product(size_a, size_b, ends)
         error = ((size_a + a[ERROR]) * b[ERROR] + size_b * a[ERROR] + local) * UP + TINY
         return self._result(self._kept(ends, self._round(ends), (size_a > 0) & (size_b > 0)), m, error)
+
+    def square(self, a: Values) -> Values:
+        """fl(a a), which is not negative."""
+        result = self.mul(a, a)
+        result[LOW] = np.maximum(result[LOW], 0.0)
+        return result
 
     def fma(self, a: Values, b: Values, c: Values) -> Values:
         """fl(a b + c), rounded once; operands broadcast."""

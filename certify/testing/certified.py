@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certify.arithmetic import Format, format_named
-from certify.cases.claims import first_overflow, published_eps
-from certify.cases.kernel import Kernel, TracedKernel, origins, trace_kernel
+from certify.cases.claims import published_eps
+from certify.cases.kernel import Kernel, TracedKernel, origins, overflow, trace_kernel
 from certify.certificate import decimal_up
 from certify.errors import InputRejected
 from certify.graph import ZERO
@@ -79,7 +79,9 @@ def assert_certified(
     where = "at the inputs" if moving is None else f"for every {moving} within {float(radius)!r} of the inputs"
     risk = bounds.first_overflow()
     if risk is not None:
-        raise AssertionError(_overflow(traced, chosen, risk, where))
+        raise AssertionError(
+            f"{traced.name} in {chosen.name} is not certified {where}: {overflow(traced, bounds, risk)}"
+        )
     certified = Certified(
         norm={name: published_eps(bounds)[f"eps_{name}"] for name in traced.graph.outputs},
         error={name: bounds.error_of(name) for name in traced.graph.outputs},
@@ -87,7 +89,7 @@ def assert_certified(
     )
     shortfalls = [
         f"output {name} is proved to be within {decimal_up(norm)} (Euclidean norm), eps asks for {limits[name]!r}"
-        + _origin(traced, chosen, name, certified.error[name])
+        + _origin(bounds, name, certified.error[name])
         for name, norm in certified.norm.items()
         if not (np.isfinite(norm) and norm <= limits[name])
     ]
@@ -97,7 +99,7 @@ def assert_certified(
             largest = float(share.max())
             shortfalls.append(
                 f"each element of output {name} is proved to be within {decimal_up(largest)} ulps, {limit!r} are asked for"
-                + _origin(traced, chosen, name, share)
+                + _origin(bounds, name, share)
             )
     if shortfalls:
         raise AssertionError(f"{traced.name} in {chosen.name} is not certified {where}: " + "\n".join(shortfalls))
@@ -151,17 +153,10 @@ def _spacing(bounds: Bounds, name: str) -> NDArray[np.float64]:
     return np.asarray(np.ldexp(1.0, np.maximum(exponent - 1, bounds.format.emin) - bounds.format.precision + 1))
 
 
-def _overflow(traced: TracedKernel, format: Format, risk: int, where: str) -> str:
-    node = first_overflow(traced.graph, format, traced.inputs)
-    place = traced.graph.describe(risk if node is None else node)
-    happens = "may overflow: its enclosure passes" if node is None else "overflows: it passes"
-    return f"{traced.name} in {format.name} is not certified {where}: {place} {happens} {format.largest:g}"
-
-
-def _origin(traced: TracedKernel, format: Format, name: str, sizes: NDArray[np.float64]) -> str:
-    """A clause that says where most of the error of the worst element arises; empty if there is no telling."""
+def _origin(bounds: Bounds, name: str, sizes: NDArray[np.float64]) -> str:
+    """A clause that says where most of the bound of the worst element arises; empty if there is no telling."""
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(sizes)), sizes.shape))
-    found = origins(traced.graph, format, traced.inputs, name, index)
+    found = origins(bounds, name, index)
     if not found:
         return ""
     element = f"the error of element {list(index)}" if index else "its error"

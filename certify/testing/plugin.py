@@ -33,6 +33,14 @@ def assert_certified() -> Callable[..., Any]:
 
 
 @pytest.fixture
+def assert_within() -> Callable[..., Any]:
+    """`certify.testing.assert_within`: fail unless the results of a real kernel are within their proved bound."""
+    from certify.testing import assert_within
+
+    return assert_within
+
+
+@pytest.fixture
 def certify_report(request: pytest.FixtureRequest) -> Callable[..., KernelReport]:
     """`certify.kernel_report`, whose report is also written below the directory of reports, if the run has one.
 

@@ -14,10 +14,8 @@ from certify.cases.polyprox.stage.claims import StageCertifier
 
 from certify.arithmetic import format_named
 from certify.checker import saved
-from certify.checker.claims import CHECKS
-from certify.checker.context import Context
-from certify.checker.document import Rejected
-from certify.checker.finding import Finding
+from certify.checker.claims import Context
+from certify.checker.document import Finding, Rejected
 
 Claim = dict[str, Any]
 FORMATS = ("float32", "float64")
@@ -27,8 +25,8 @@ class StageContext(Context):
     """Claims about one state that is no file."""
 
     def __init__(self, state: State, claims: list[Claim]) -> None:
-        self.claims, self.checks = {claim["id"]: claim for claim in claims}, CHECKS
-        self.case, self.cache, self.findings, self.work, self.several = "polyprox", {}, {}, 0, False
+        self.claims = {claim["id"]: claim for claim in claims}
+        self.case, self.cache, self.findings, self.several = "polyprox", {}, {}, False
         self.only = plain(state)
 
     def state(self, k: Any) -> saved.State:

@@ -15,8 +15,7 @@ from stage_reports import Claim, StageContext, claims_of, corpus_claims, finding
 
 from certify.checker import counts
 from certify.checker.curvature import BITS, Centre, real
-from certify.checker.document import Rejected
-from certify.checker.finding import Finding
+from certify.checker.document import Finding, Rejected
 from certify.checker.program import inputs_of
 from certify.checker.rounding import FORMATS, emulate
 from certify.checker.stage import Ball, centre_of

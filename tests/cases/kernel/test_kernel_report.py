@@ -44,7 +44,7 @@ def test_words_of_the_claims() -> None:
     )
     assert coarse.statement == (
         "At the inputs, the kernel in float16, inputs converted first, returns each output X within eps_X (Frobenius norm) "
-        "of the exact kernel of those inputs. By the paper's majorant rules."
+        "of the exact kernel of those inputs."
     )
     assert reach.statement == (
         "For every x within Frobenius distance 0.25 of that of the inputs, no operation of the kernel in float16 overflows, "
