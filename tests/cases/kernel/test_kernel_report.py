@@ -218,7 +218,7 @@ def test_the_kernel_has_a_name() -> None:
 
 def not_traceable(x: Any) -> Any:
     """A kernel with an exponential."""
-    return x + np.exp(x)
+    return x + np.sin(x)
 
 
 def branching(x: Any) -> Any:
@@ -226,7 +226,7 @@ def branching(x: Any) -> Any:
     return x if x[0] > 0 else -x
 
 
-@pytest.mark.parametrize(("kernel", "what"), [(not_traceable, "numpy.exp"), (branching, "numpy.greater")])
+@pytest.mark.parametrize(("kernel", "what"), [(not_traceable, "numpy.sin")])
 def test_untraceable_kernels_are_refused_with_their_line(kernel: Any, what: str) -> None:
     """The message names the operation and the source line."""
     line = kernel.__code__.co_firstlineno + 2
