@@ -8,9 +8,10 @@ from fractions import Fraction
 from math import inf, nextafter, prod
 from typing import Any
 
-from flint import arb, arb_mat, ctx
+from flint import ctx
 
 from certify.checker import counts, stage
+from certify.checker.curvature import Centre
 from certify.checker.document import (
     SIDE_FILE,
     Beyond,
@@ -145,28 +146,12 @@ def check_exactness(claim: Claim, context: Context) -> Finding:
         raise Beyond(f"N = {state.N} is too large for exact arithmetic here")
     program = context.program(state)
     with ctx.workprec(1 << 18):
-        pairs = list(zip(exact(program, inputs_of(program, state), "W"), matrix_power_update(state), strict=True))
+        pairs = list(zip(exact(program, inputs_of(program, state), "W"), Centre(state).update(), strict=True))
         if any(a != b for a, b in pairs):
             raise Rejected("the exact values differ")
         if not all(a == b for a, b in pairs):  # balls are equal only if their radius is 0
             raise Beyond("the exact values are too long for this checker")
     return proved(claim)
-
-
-def matrix_power_update(state: State) -> list[arb]:
-    """W+ = M * soft(W - gamma ((Sigma W - Sigma) + (alpha + rho h) H), gamma lam), row by row, in ball arithmetic.
-
-    Y = I + W * W / N, h = tr(Y**N) - p, H = 2 W * (Y**(N-1))^T (arXiv 2610.10395, Algorithm 1).
-    """
-    p, W, Sigma = state.p, arb_mat(state.W), arb_mat(state.Sigma)
-    Y = arb_mat([[arb(w) ** 2 / state.N + (i == j) for j, w in enumerate(row)] for i, row in enumerate(state.W)])
-    power, SW, tau = Y ** (state.N - 1), Sigma * W, arb(state.gamma) * state.lam
-    c = state.alpha + state.rho * ((power * Y).trace() - p)
-    update = []
-    for i, j in ((i, j) for i in range(p) for j in range(p)):
-        v = W[i, j] - state.gamma * (SW[i, j] - Sigma[i, j] + c * 2 * W[i, j] * power[j, i])
-        update.append(((v - tau).max(arb(0)) - (-v - tau).max(arb(0))) * state.M[i][j])
-    return update
 
 
 class Setting:

@@ -1,247 +1,185 @@
-"""The Hessian of a fixed stage on boxes around a centre U, in ball arithmetic: enclosures, spectra, and how far they move.
+"""The Hessian K of a fixed stage on boxes |W - U| <= r around a centre U, and its eigenvalues, in ball arithmetic.
 
-On entries e = (i, j), f = (a, b) of W, with Y = I + W * W / N, h = tr Y^N - p, H = 2 W * (Y^(N-1))^T off the diagonal,
+On entries e = (i, j), f = (a, b) of W, with Y = I + W * W / N, h = tr Y^N - p, H = 2 W * (Y^(N-1))^T, c = alpha + rho h,
 
-    K(W) = S + (alpha + rho h) K_h + rho H (x) H,    S_ef = Sigma_ia [j = b],
-    (K_h)_ef = 2 [e = f] (Y^(N-1))_ji + (4 W_ij W_ab / N) sum_{l=0}^{N-2} (Y^l)_ja (Y^(N-2-l))_bi.
+    K(W) = S + c K_h + rho H (x) H,    S_ef = Sigma_ia [j = b],
+    (K_h)_ef = 2 [e = f] (Y^(N-1))_ji + (4 W_e W_f / N) sum_{l=0}^{N-2} (Y^l)_ja (Y^(N-2-l))_bi.
 
-**Signs.** All matrices (n, n) here are D K D, D the signs of U (+1 for 0): K_h(U) and H(U) become those of |U|.
-**Majorant.** h, H, K_h are polynomials in W with coefficients >= 0, so for |W - U| <= R entrywise each of them, f, moves by at
-most f(|U| + R) - f(|U|), and so does f g. Such a move is a convex function of t for R = t E, E >= 0, t >= 0.
-**Norm** (Collatz). If |A| <= B entrywise, both symmetric, and x > 0, then ||A||_2 <= max_i (B x)_i / x_i.
-Square roots are taken of upper ends only; a comparison of two balls is true only if it is proved.
+Matrices on entries are in coordinates with the signs of U. The theorems are proved in docs/theory/contraction.md#checker.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 from fractions import Fraction
-from functools import reduce
-from typing import Any
+from functools import cache, cached_property, reduce
+from operator import mul
+from typing import NamedTuple
 
-from flint import acb_mat, arb, arb_mat, fmpq
+from flint import acb_mat, arb, arb_mat, ctx, fmpq
 
 from certify.checker.document import Beyond, Rejected
 from certify.checker.saved import State
 
 Entries = tuple[tuple[int, int], ...]
-BITS = 192  # of ball arithmetic: no proof rests on it, only whether there is one
-LARGEST = 300  # entries, of dense matrices
-_MOST_POWERS = 2_000_000  # numbers in the powers of Y
-_STEPS = 12  # of a power iteration
-_LEAST_SHARE = arb(2) ** -20
+BITS, EXACT = 192, 1 << 15  # of ball arithmetic: no proof rests on them, only whether there is one
+LARGEST, MOST_POWERS = 300, 2_000_000  # entries of a dense Hessian; numbers in the powers of Y
+ZERO = arb(0)
 
 
-@dataclass(frozen=True)
-class Box:
-    """Over a box: |K(W) - K| <= V, |(c K_h)(W) - c K_h| <= V_h; H(W) within H_over - H of H (columns); n entries.
-
-    gradient, spread (p, p), not signed: |grad J(W) - gradient| <= spread.
-    """
+class Box(NamedTuple):
+    """|K(W) - K| <= V, |(c K_h)(W) - c K_h| <= V_h, |H(W) - H| <= V_H, |grad J(W) - gradient| <= spread (p, p, no signs)."""
 
     K: arb_mat
     V: arb_mat
     V_h: arb_mat
     H: arb_mat
-    H_over: arb_mat
+    V_H: arb_mat
     gradient: arb_mat
     spread: arb_mat
 
 
+class Modes(NamedTuple):
+    """A basis with ||Q^T Q - I|| <= gram < 1, ||Q|| <= stretch, ||K Q - Q diag(lam)|| <= leak (Frobenius norm)."""
+
+    lam: list[arb]
+    Q: arb_mat
+    gram: arb
+    stretch: arb
+    leak: arb
+
+    def ends(self, rows: Iterable[arb]) -> tuple[arb, arb]:
+        """Bounds of the eigenvalues of K + A where the row sums of |Q^T A Q| are at most these."""
+        discs = list(zip(self.lam, rows, strict=True))
+        low, high = least(x - r for x, r in discs), -least(-x - r for x, r in discs)
+        slack = (self.gram * (high - low) + self.stretch * self.leak) / (1 - self.gram)
+        return low - slack, high + slack
+
+
 class Centre:
-    """A fixed stage around a centre: `state.W` is U."""
+    """A fixed stage around U = state.W. Caches last as long as the process, which checks one report."""
 
     def __init__(self, state: State) -> None:
-        self.state = state
-        square = [(i, j) for i in range(state.p) for j in range(state.p)]
-        self.allowed: Entries = tuple((i, j) for i, j in square if state.M[i][j])
-        self.signs = {(i, j): -1 if state.W[i][j] < 0 else 1 for i, j in square}
+        self.state, self.square = state, [(i, j) for i in range(state.p) for j in range(state.p)]
+        self.allowed: Entries = tuple((i, j) for i, j in self.square if state.M[i][j])
+        self.signs = {(i, j): -1 if state.W[i][j] < 0 else 1 for i, j in self.square}
         self.gamma, self.alpha, self.rho, self.lam = map(arb, (state.gamma, state.alpha, state.rho, state.lam))
-        self.Sigma = arb_mat(state.Sigma)
-        self._kept: dict[Any, Any] = {}
+        self.Sigma, self.U = arb_mat(state.Sigma), arb_mat(state.W)
 
-    def kept(self, key: Any, make: Callable[[], Any]) -> Any:
-        """The object of this key, made once."""
-        if key not in self._kept:
-            self._kept[key] = make()
-        return self._kept[key]
-
-    def size(self, entries: Entries, radius: float) -> arb_mat:
-        """|U| + radius on the entries, (p, p)."""
-        inside, r = set(entries), arb(radius)
-        rows = enumerate(self.state.W)
-        return arb_mat([[abs(arb(x)) + (r if (i, j) in inside else 0) for j, x in enumerate(row)] for i, row in rows])
-
-    def _point(self, W: arb_mat) -> tuple[arb, arb_mat, list[arb_mat]]:
-        """h, H (p, p) and Y^0 .. Y^N at a W >= 0."""
-        p, N = self.state.p, self.state.N
-        if p * p * N > _MOST_POWERS:
+    def _powers(self, entries: Entries, radius: float) -> tuple[arb_mat, list[arb_mat]]:
+        """W = |U|, + radius on the entries, and Y^0 .. Y^N there."""
+        p, N, W = self.state.p, self.state.N, each(abs, self.U)
+        if p * p * N > MOST_POWERS:
             raise Beyond(f"it takes {N} powers of a matrix of order {p}, more than this checker does")
-        Y = identity(p) + times(W, W) * (arb(1) / N)
-        powers = [identity(p)]
+        for e in entries:
+            W[e] += radius
+        Y, powers = arb_mat(p, p, 1) + each(mul, W, W) / N, [arb_mat(p, p, 1)]
         while len(powers) <= N:
             powers.append(powers[-1] * Y)
-        return powers[N].trace() - p, times(W, powers[N - 1].transpose()) * 2, powers
+        return W, powers
 
-    def _cycles(self, W: arb_mat, powers: list[arb_mat], entries: Entries) -> arb_mat:
-        """K_h (n, n) at a W >= 0: for each pair of columns j, b of W, one product gives the sums over l."""
-        N, n = self.state.N, len(entries)
-        tables = [Y.tolist() for Y in powers]
-        columns: dict[int, list[int]] = {}
-        for e, (_, j) in enumerate(entries):
-            columns.setdefault(j, []).append(e)
-        at = [W[e] * 2 for e in entries]
-        scaled = [x / N for x in at]
-        K = [[arb(0)] * n for _ in range(n)]
-        for j, first in columns.items():
-            for b, second in columns.items():
-                if b < j:
-                    continue  # K_h is symmetric
-                left = arb_mat([[tables[N - 2 - k][b][entries[e][0]] for k in range(N - 1)] for e in first])
-                right = arb_mat([[tables[k][j][entries[f][0]] for f in second] for k in range(N - 1)])
-                for e, row in zip(first, (left * right).tolist(), strict=True):
-                    for f, x in zip(second, row, strict=True):
-                        K[e][f] = K[f][e] = x * at[e] * scaled[f]
-        for e, (i, j) in enumerate(entries):
-            K[e][e] += tables[N - 1][j][i] * 2
-        return arb_mat(K)
-
-    def box(self, entries: Entries, radius: float) -> Box:
-        """The box |W - U| <= radius on the entries, W = U elsewhere."""
-        return self.kept(("box", entries, radius), lambda: self._box(entries, radius))  # type: ignore[no-any-return]
-
-    def _box(self, entries: Entries, radius: float) -> Box:
+    @cache  # noqa: B019
+    def _parts(self, entries: Entries, radius: float) -> tuple[arb_mat, arb, arb_mat, arb_mat]:
+        """W, h, H (p, p) and K_h (n, n) at |U| + radius; for each row of K_h one product sums over l."""
+        W, powers = self._powers(entries, radius)
+        N, index, rows = self.state.N, range(self.state.p), []
         if len(entries) > LARGEST:
             raise Beyond(f"it is about {len(entries)} entries of W, more than the {LARGEST} of this checker")
-        (h, H, K_h), (h_over, H_over, K_over) = (self._parts(entries, r) for r in (0.0, radius))
-        c, rise = self.alpha + self.rho * h, self.rho * (h_over - h)
-        sign, e = self.signs, list(entries)
-        S = [[self.Sigma[i, a] * (sign[i, j] * sign[a, b]) if j == b else 0 for a, b in e] for i, j in e]
-        k, k_over = (arb_mat(len(e), 1, [x[f] for f in e]) for x in (H, H_over))
-        outer, outer_over = k * k.transpose() * self.rho, k_over * k_over.transpose() * self.rho
+        for e, (i, j) in enumerate(entries):
+            left = arb_mat([[Y[j, a] for Y in powers[: N - 1]] for a in index])
+            total = left * arb_mat([[Y[b, i] for b in index] for Y in powers[N - 2 :: -1]])
+            rows.append([total[f] * W[f] * (4 * W[i, j] / N) for f in entries])
+            rows[e][e] += 2 * powers[N - 1][j, i]
+        return W, powers[N].trace() - len(index), each(mul, W, powers[N - 1].transpose()) * 2, arb_mat(rows)
+
+    @cache  # noqa: B019
+    def box(self, entries: Entries, radius: float) -> Box:
+        """The box |W - U| <= radius on n > 0 entries, W = U elsewhere: polynomials f >= 0 move by f(|U| + r) - f(|U|)."""
+        (U, h, H, K_h), (W, h_over, H_over, K_over) = (self._parts(entries, r) for r in (0.0, radius))
+        c, rise, signs = self.alpha + self.rho * h, self.rho * (h_over - h), self.signs
+        S = [[self.Sigma[i, a] * (signs[i, j] * signs[a, b]) if j == b else 0 for a, b in entries] for i, j in entries]
+        at, over = (arb_mat([[x[e]] for e in entries]) for x in (H, H_over))
+        outer, outer_over = (x * x.transpose() * self.rho for x in (at, over))
         V_h = (K_over - K_h) * abs(c) + K_over * rise
-        p = range(self.state.p)
-        slope = arb_mat([[H[i, j] * sign[i, j] for j in p] for i in p]) * c
-        step = arb_mat(self.state.W) - identity(self.state.p)
-        reach = self.size(entries, radius) - self.size(entries, 0.0)
-        return Box(
-            K=arb_mat(S) + K_h * c + outer if e else arb_mat(0, 0),
-            V=V_h + outer_over - outer,
-            V_h=V_h,
-            H=k,
-            H_over=k_over,
-            gradient=self.Sigma * step + slope,
-            spread=absolute(self.Sigma) * reach + (H_over - H) * abs(c) + H_over * rise,
-        )
+        spread = each(abs, self.Sigma) * (W - U) + (H_over - H) * abs(c) + H_over * rise
+        V = V_h + outer_over - outer
+        return Box(arb_mat(S) + K_h * c + outer, V, V_h, at, over - at, self.gradient(), spread)
 
-    def _parts(self, entries: Entries, radius: float) -> tuple[arb, arb_mat, arb_mat]:
-        def make() -> tuple[arb, arb_mat, arb_mat]:
-            W = self.size(entries, radius)
-            h, H, powers = self._point(W)
-            return h, H, self._cycles(W, powers, entries)
+    def gradient(self) -> arb_mat:
+        """grad J(U), (p, p)."""
+        Y = arb_mat(self.state.p, self.state.p, 1) + each(mul, self.U, self.U) / self.state.N
+        power = Y ** (self.state.N - 1)
+        c = self.alpha + self.rho * ((power * Y).trace() - self.state.p)
+        return self.Sigma * self.U - self.Sigma + each(mul, self.U, power.transpose()) * (2 * c)
 
-        return self.kept(("parts", entries, radius), make)  # type: ignore[no-any-return]
+    def update(self) -> list[arb]:
+        """P(U) = M * soft(U - gamma grad J(U), gamma lam), row by row (arXiv 2610.10395, Algorithm 1)."""
+        V, t = self.U - self.gradient() * self.gamma, self.gamma * self.lam
+        return [((V[i, j] - t).max(ZERO) - (-V[i, j] - t).max(ZERO)) * self.state.M[i][j] for i, j in self.square]
 
-    def displacement(self) -> Fraction:
-        """An upper bound of ||P(U) - U||."""
-        gradient, threshold, total = self.box((), 0.0).gradient, self.gamma * self.lam, arb(0)
-        for i, j in self.allowed:
-            u = arb(self.state.W[i][j])
-            v = u - self.gamma * gradient[i, j]
-            step = (v - threshold).max(arb(0)) - (-v - threshold).max(arb(0)) - u
-            total += step * step
-        return root(total)
+    @cached_property
+    def d(self) -> Fraction:
+        """An upper bound of ||P(U) - U||, in so many bits that it is 0 where it can be."""
+        with ctx.workprec(EXACT):
+            moved = [x - u for x, u in zip(self.update(), self.U.entries(), strict=True)]
+        return length(moved)
 
-    def basis(self, entries: Entries) -> tuple[list[arb], arb_mat, arb, arb]:
-        """Approximate eigenvalues and eigenvectors (columns) of K(U); proved bounds of its least and largest eigenvalue."""
+    @cache  # noqa: B019
+    def modes(self, entries: Entries) -> Modes:
+        """Of K(U) on n > 0 entries."""
+        K = self.box(entries, 0.0).K
+        return modes_of(K, *eigenbasis(K))
 
-        def make() -> tuple[list[arb], arb_mat, arb, arb]:
-            K = self.box(entries, 0.0).K
-            values, Q = eigenbasis(K)
-            return values, Q, *spectrum(K, Q)
-
-        return self.kept(("basis", entries), make)  # type: ignore[no-any-return]
-
+    @cache  # noqa: B019
     def curvature(self, entries: Entries, radius: float) -> tuple[arb, arb]:
-        """Bounds of the eigenvalues of K(W) on n > 0 entries over the ball: the best of all that are known here."""
-        box = self.box(entries, radius)
-        _, Q, low, high = self.basis(entries)
-        v = norm(box.V)  # Weyl
-        bounds = [(low - v, high + v), spectrum(box.K, Q, box.V)]
-        if entries == self.allowed:
-            _, c_H, L_H, T_H = self._constants(radius)
-            c = abs(self.alpha + self.rho * self._parts((), 0.0)[0])
-            moved = arb(radius) * (c * T_H + 3 * self.rho * c_H * L_H)
-            bounds.append((low - moved, high + moved))
-        # relative: if T^T K(U) T = I and ||T^T (K(W) - K(U)) T|| <= e, then |K(W) - K(U)| <= e K(U) as quadratic forms
-        T = self.kept(("factor", entries), lambda: inverse_factor(box.K))
-        if T is not None and low > 0:
-            moved_h = absolute(T).transpose() * box.V_h * absolute(T)
-            pull = real(length((T.transpose() * box.H).entries()))
-            shift = real(length((absolute(T).transpose() * (box.H_over - box.H)).entries()))
-            e = norm(moved_h) + self.rho * (2 * pull * shift + shift * shift)
-            if e < 1:
-                bounds.append(((1 - e) * low, (1 + e) * high))
-        return reduce(arb.max, (x.lower() for x, _ in bounds)), reduce(arb.min, (x.upper() for _, x in bounds))
+        """Bounds of the eigenvalues of K(W) on n > 0 entries over the ball: Weyl's, Gershgorin's, and relative to K(U)."""
+        box, modes, n = self.box(entries, radius), self.modes(entries), len(entries)
+        (low, high), v, Q = modes.ends([ZERO] * n), norm(box.V), each(abs, modes.Q)
+        bounds = [(low - v, high + v), modes.ends((Q.transpose() * (box.V * (Q * arb_mat(n, 1, [1] * n)))).entries())]
+        T = inverse_factor(box.K)
+        if T is not None:
+            size = each(abs, T).transpose()
+            pull, shift = (real(length((A * x).entries())) for A, x in ((T.transpose(), box.H), (size, box.V_H)))
+            e = norm(size * box.V_h * size.transpose()) + self.rho * (2 * pull * shift + shift * shift)
+            bounds += [((1 - e) * low, (1 + e) * high)] if low > 0 and e < 1 else []
+        return -least(-x.lower() for x, _ in bounds), least(x.upper() for _, x in bounds)
 
-    def _constants(self, radius: float) -> tuple[arb, arb, arb, arb]:
-        """The paper's bounds of h, ||H||, ||h''|| and of the Lipschitz constant of h'' on ||W|| <= R = ||U|| + r; N > 1."""
-        N = self.state.N
-        R = real(length(arb(x) for row in self.state.W for x in row)) + arb(radius)
-        y = 1 + R * R / N
-        a, b = y ** (N - 1) - 1, y ** (N - 2) * (N - 1) / N
-        d = y ** (N - 3) * ((N - 1) * (N - 2)) / (N * N) if N > 2 else arb(0)
-        return y**N - 1 - R * R, 2 * R * a, 2 * a + 4 * R * R * b, 12 * R * b + 8 * R**3 * d
+    def by_constants(self, entries: Entries, radius: float, still: bool) -> tuple[arb, arb]:
+        """The same by the paper's constants for ||W|| <= R = ||U|| + r and Weyl, from K(U) or from S = K(0); N > 1."""
+        N, R = self.state.N, real(length(self.U.entries())) + radius
+        y, c = 1 + R * R / N, abs(self.alpha + self.rho * self._parts(entries, 0.0)[1])
+        a, b, d = y ** (N - 1) - 1, y ** (N - 2) * (N - 1) / N, y ** (N - 3) * ((N - 1) * (N - 2)) / N**2
+        c_h, c_H, L_H, T_H = y**N - 1 - R * R, 2 * R * a, 2 * a + 4 * R * R * b, 12 * R * b + 8 * R**3 * d
+        near, far = radius * (c * T_H + 3 * self.rho * c_H * L_H), (abs(self.alpha) + self.rho * c_h) * L_H
+        base = Centre(replace(self.state, W=[[0.0] * self.state.p] * self.state.p)) if still else self
+        low, high = base.modes(entries).ends([ZERO] * len(entries))
+        return (low - far, high + far + self.rho * c_H * c_H) if still else (low - near, high + near)
 
-    def global_curvature(self, radius: float) -> tuple[arb, arb]:
-        """Bounds of the eigenvalues of K(W) on the allowed entries, n > 0, from the blocks of Sigma and constants only."""
-        c_h, c_H, L_H, _ = self._constants(radius)
-        moved, ends = (abs(self.alpha) + self.rho * c_h) * L_H, []
-        for j in {j for _, j in self.allowed}:
-            parents = [i for i, b in self.allowed if b == j]
-            block = arb_mat([[self.Sigma[i, a] for a in parents] for i in parents])
-            ends.append(spectrum(block, eigenbasis(block)[1]))
-        low, high = reduce(arb.min, (x for x, _ in ends)), reduce(arb.max, (x for _, x in ends))
-        return low - moved, high + moved + self.rho * c_H * c_H
-
+    @cache  # noqa: B019
     def reach(self, radius: float) -> arb:
-        """An upper bound of ||K(W)|| on all allowed entries, n > 0, over the ball."""
+        """A bound of ||K(W)|| on all allowed entries, n > 0, over the ball; of many by the norms of its three parts."""
         if len(self.allowed) <= LARGEST:
             box = self.box(self.allowed, radius)
-            return norm(absolute(box.K) + box.V)
-        # without K: sum_l Y^l X Y^(N-2-l) is the corner of a power of [[Y, X], [0, Y]]
-        N, p, rows = self.state.N, self.state.p, range(self.state.p)
-        W, mask = self.size(self.allowed, radius), arb_mat(self.state.M)
-        h, H, powers = self._point(W)
-        Y, c = powers[1].tolist(), abs(self.alpha + self.rho * self._parts((), 0.0)[0])
-        c += self.rho * (h - self._parts((), 0.0)[0])
-
-        def apply(x: arb_mat) -> arb_mat:
-            X = times(W, x)
-            top = [[*Y[i], *X.tolist()[i]] for i in rows]
-            power = (arb_mat(top + [[arb(0)] * p + Y[i] for i in rows]) ** (N - 1)).tolist()
-            paths = arb_mat([[power[j][p + i] for j in rows] for i in rows])
-            cycles = times(powers[N - 1].transpose(), x) * 2 + times(W, paths) * (arb(4) / N)
-            stiff = H * (self.rho * sum(times(H, x).entries(), arb(0)))
-            return times(mask, absolute(self.Sigma) * x + cycles * c + stiff)
-
-        return collatz(apply, mask)
+            return norm(each(abs, box.K) + box.V)
+        (_, fixed), (W, Y) = self._powers((), 0.0), self._powers(self.allowed, radius)
+        N, h = self.state.N, fixed[-1].trace() - self.state.p
+        c = abs(self.alpha + self.rho * h) + self.rho * (Y[-1].trace() - fixed[-1].trace())
+        cycles = Y[N - 1] * 2 + (Y[N - 1] - Y[N - 2]) * (4 * (N - 1))  # K_h W / W, for Collatz
+        H = [2 * W[i, j] * Y[N - 1][j, i] for i, j in self.allowed]
+        S_norm = -least(-x for x in (each(abs, self.Sigma) * arb_mat(self.state.M)).entries())
+        K_norm = -least(-cycles[j, i] for i, j in self.allowed)
+        return S_norm + c * K_norm + self.rho * sum((x * x for x in H), ZERO)
 
 
-def identity(n: int) -> arb_mat:
-    """The unit matrix."""
-    return arb_mat(n, n, [int(k % (n + 1) == 0) for k in range(n * n)])
+def each(f: Callable[..., arb], *matrices: arb_mat) -> arb_mat:
+    """A function of the entries of matrices."""
+    return arb_mat(matrices[0].nrows(), matrices[0].ncols(), list(map(f, *(A.entries() for A in matrices))))
 
 
-def times(A: arb_mat, B: arb_mat) -> arb_mat:
-    """The entrywise product."""
-    return arb_mat(A.nrows(), A.ncols(), [a * b for a, b in zip(A.entries(), B.entries(), strict=True)])
-
-
-def absolute(A: arb_mat) -> arb_mat:
-    """The entrywise absolute value."""
-    return arb_mat(A.nrows(), A.ncols(), [abs(a) for a in A.entries()])
+def least(x: Iterable[arb]) -> arb:
+    """The minimum; NaN if there is one."""
+    return reduce(arb.min, x)
 
 
 def exact(x: arb) -> Fraction:
@@ -257,87 +195,54 @@ def real(x: Fraction) -> arb:
     return arb(fmpq(x.numerator, x.denominator))
 
 
-def root(square: arb) -> Fraction:
-    """An upper bound of the square root of a number >= 0."""
-    return exact(square.upper().sqrt().upper())
-
-
 def length(x: Iterable[arb]) -> Fraction:
     """An upper bound of a Euclidean norm."""
-    return root(sum((a * a for a in x), arb(0)))
-
-
-def collatz(apply: Callable[[arb_mat], arb_mat], support: arb_mat) -> arb:
-    """An upper bound of ||A|| where |A| <= B, for x -> B x on the support, by power iteration from the largest row sum."""
-    x, best = support, arb("inf")
-    inside = [k for k, s in enumerate(support.entries()) if s > 0]
-    for _ in range(_STEPS):
-        y = apply(x).entries()
-        at = x.entries()
-        best = best.min(reduce(arb.max, (y[k] / at[k] for k in inside)).upper())
-        most = reduce(arb.max, y).upper()
-        if not most > 0:
-            break
-        shares = [(a / most).mid().max(_LEAST_SHARE) for a in y]
-        x = times(arb_mat(x.nrows(), x.ncols(), shares), support)
-    return best
+    return exact(sum((a * a for a in x), ZERO).upper().sqrt().upper())
 
 
 def norm(B: arb_mat) -> arb:
-    """An upper bound of ||A|| for every symmetric A with |A| <= B, B (n, n) symmetric, n > 0."""
-    n = B.nrows()
-    return collatz(lambda x: B * x, arb_mat(n, 1, [1] * n))
+    """An upper bound of ||A|| for symmetric |A| <= B, n > 0: the least max_i (B x)_i / x_i of a power iteration (Collatz)."""
+    n, x, best = B.nrows(), [arb(1)] * B.nrows(), arb("inf")
+    for _ in range(12):
+        y = (B * arb_mat(n, 1, x)).entries()
+        best = best.min((-least(-a / b for a, b in zip(y, x, strict=True))).upper())
+        most = -least(-a.upper() for a in y)
+        if not most > 0:
+            break
+        x = [(a / most).mid().max(arb(2) ** -20) for a in y]
+    return best
 
 
 def inverse_factor(A: arb_mat) -> arb_mat | None:
-    """The upper triangular T with T^T A T = I of symmetric A (n, n), n > 0; None if A > 0 is not proved."""
-    n, rows = A.nrows(), A.tolist()
-    if n == 1:
-        return arb_mat([[1 / A[0, 0].sqrt()]]) if A[0, 0] > 0 else None
-    k = n // 2
-    T = inverse_factor(arb_mat([row[:k] for row in rows[:k]]))
-    if T is None:
-        return None
-    Z = T.transpose() * arb_mat([row[k:] for row in rows[:k]])
-    rest = inverse_factor(arb_mat([row[k:] for row in rows[k:]]) - Z.transpose() * Z)
-    if rest is None:
-        return None
-    upper = zip(T.tolist(), (T * Z * rest * -1).tolist(), strict=True)
-    return arb_mat([[*left, *right] for left, right in upper] + [[arb(0)] * k + row for row in rest.tolist()])
+    """The upper triangular T with T^T A T = I of symmetric A (n, n), by Gram-Schmidt; None if A > 0 is not proved."""
+    n, columns = A.nrows(), list[list[arb]]()
+    for k, row in enumerate(A.tolist()):
+        T = arb_mat(columns) if columns else arb_mat(1, n)
+        z = T * arb_mat(n, 1, row)
+        square = A[k, k] - sum((a * a for a in z.entries()), ZERO)
+        if not square > 0:
+            return None
+        projected = (z.transpose() * T).entries()
+        columns.append([((j == k) - x) / square.sqrt() for j, x in enumerate(projected)])
+    return arb_mat(columns).transpose()
 
 
 def eigenbasis(A: arb_mat) -> tuple[list[arb], arb_mat]:
     """Approximate eigenvalues and unit eigenvectors (columns) of symmetric A (n, n), n > 0; nothing is proved."""
-    n, rows = A.nrows(), A.mid().tolist()
-    most = reduce(arb.max, absolute(A).entries()).mid()
-    for i in range(n):
-        rows[i][i] += most * (i * i * arb(2) ** -110)  # multiple eigenvalues would make bases that are not orthogonal
-    values, vectors = acb_mat(rows).eig(right=True, algorithm="approx")
-    unit = []
-    for column in vectors.transpose().tolist():
-        size = real(length(x.real for x in column))
-        unit.append([(x.real / size).mid() for x in column])
-    return [x.real.mid() for x in values], arb_mat(unit).transpose()
+    mid, most = A.mid(), -least(-x.mid() for x in each(abs, A).entries())
+    for i in range(A.nrows()):
+        mid[i, i] += most * (i * i * arb(2) ** -110)  # multiple eigenvalues have bases that are not orthogonal
+    values, vectors = acb_mat(mid).eig(right=True, algorithm="approx")
+    columns = [[x.real.mid() for x in column] for column in vectors.transpose().tolist()]
+    unit = arb_mat([[(x / real(length(column))).mid() for x in column] for column in columns])
+    return [x.real.mid() for x in values], unit.transpose()
 
 
-def spectrum(A: arb_mat, Q: arb_mat, V: arb_mat | None = None) -> tuple[arb, arb]:
-    """Bounds of the eigenvalues of every symmetric matrix within V of A (n, n), n > 0, by weighted row sums of Q^T A Q.
-
-    With e = ||Q^T Q - I|| < 1, (1 - e) |y|^2 <= |Q y|^2 <= (1 + e) |y|^2, and for B = Q^T A Q + E, |E| <= C, and numbers s, t
-    with s - diag B, t + diag B >= 0: s - ||s - B|| <= B <= ||t + B|| - t.
-    """
-    n = A.nrows()
-    e = norm(absolute(Q.transpose() * Q - identity(n)))
-    if not e < 1:
-        return arb("-inf"), arb("inf")
-    B = Q.transpose() * A * Q
-    C = absolute(B) if V is None else absolute(B) + absolute(Q).transpose() * V * absolute(Q)
-    s = reduce(arb.max, (abs(B[i, i]) for i in range(n))).upper()
-    ends = []
-    for sign in (-1, 1):
-        rows = C.tolist()
-        for i in range(n):
-            rows[i][i] += s + sign * B[i, i] - abs(B[i, i])
-        ends.append(norm(arb_mat(rows)) - s)
-    low, high = -ends[0], ends[1]
-    return low / (1 + e if low > 0 else 1 - e), high / (1 - e if high > 0 else 1 + e)
+def modes_of(K: arb_mat, lam: list[arb], Q: arb_mat) -> Modes:
+    """How far numbers and vectors are from eigenvalues and eigenvectors of K (n, n)."""
+    n = K.nrows()
+    gram = norm(each(abs, Q.transpose() * Q - arb_mat(n, n, 1)))
+    if not gram < 1:
+        raise Rejected("no eigenbasis of the Hessian at its centre is found")
+    rest = K * Q - Q * arb_mat([[x if i == j else 0 for j in range(n)] for i, x in enumerate(lam)])
+    return Modes(lam, Q, gram, (1 + gram).sqrt().upper(), real(length(rest.entries())))

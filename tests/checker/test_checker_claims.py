@@ -12,8 +12,7 @@ from checker_reports import alone, changed, claim_of, findings, report_of, small
 from flint import arb, ctx, fmpq
 
 from certify.certificate import to_hex
-from certify.checker import claims
-from certify.checker.claims import matrix_power_update
+from certify.checker.curvature import Centre
 from certify.checker.saved import States, read
 
 BALL = "rounding/float32/serial/ball/state=0"
@@ -215,7 +214,8 @@ def test_exactness_is_equality(made, monkeypatch):
     name = "exactness/point/state=0"
     for change, verdict in ((arb(2) ** -3000, "rejected"), (arb(0, 2.0**-1000), "undecided")):
         with monkeypatch.context() as patch:
-            patch.setattr(claims, "matrix_power_update", lambda s, x=change: [y + x for y in matrix_power_update(s)])
+            update = Centre.update
+            patch.setattr(Centre, "update", lambda self, x=change, update=update: [y + x for y in update(self)])
             assert findings(alone(report, name), state)[name].verdict == verdict
     assert findings(alone(report, name), state)[name].verdict == "certified"
 
@@ -231,5 +231,5 @@ def test_the_exact_update_is_that_of_the_definition(made):
     for k, theirs in enumerate(states_from(Saved(arrays, saved.metadata))):
         wanted = [x for row in update_exact(theirs).W for x in row]
         with ctx.workprec(1 << 18):
-            mine = matrix_power_update(States(saved).state(k))
+            mine = Centre(States(saved).state(k)).update()
             assert all(x == arb(fmpq(y.numerator, y.denominator)) for x, y in zip(mine, wanted, strict=True))

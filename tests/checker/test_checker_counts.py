@@ -14,7 +14,7 @@ from flint import arb, arb_mat, ctx
 from stage_reports import Claim, StageContext, claims_of, corpus_claims, findings, plain, snapshot, spoiled
 
 from certify.checker import counts
-from certify.checker.curvature import BITS, Centre, real
+from certify.checker.curvature import BITS, Centre, modes_of, real
 from certify.checker.document import Finding, Rejected
 from certify.checker.program import inputs_of
 from certify.checker.rounding import FORMATS, emulate
@@ -249,13 +249,14 @@ def test_a_count_through_an_inner_ball_is_proved_again() -> None:
     assert own == first + 1 + last
 
 
-def test_a_basis_that_is_off_still_gives_counts_that_hold() -> None:
+def test_a_basis_that_is_off_still_gives_counts_that_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eigenvalues a third too large promise a faster decay; what the basis leaves out of K is paid for."""
     with ctx.workprec(BITS):
         ball, offset = linear(0.3, 1, 1e-3)
         honest = counts._updates_to(ball, offset, Fraction(1e-9))
-        lam, Q, low, high = ball.centre.basis(ball.face)
-        ball.centre._kept["basis", ball.face] = ([x * 4 / 3 for x in lam], Q, low, high)
+        modes, K = ball.centre.modes(ball.face), ball.centre.box(ball.face, 0.0).K
+        off = modes_of(K, [x * 4 / 3 for x in modes.lam], modes.Q)
+        monkeypatch.setattr(ball.centre, "modes", lambda face: off)
         assert counts._updates_to(ball, offset, Fraction(1e-9)) >= honest - 1
 
 
@@ -273,13 +274,13 @@ def test_counts_hold_where_the_curvature_varies_most(share: float, side: int) ->
         gamma=arb(gamma),
         lam=arb(0),
         signs={(0, 1): 1},
-        state=SimpleNamespace(W=[[0.0, 9.0]]),
+        U={(0, 1): arb(9)},
         box=box,
-        basis=lambda face: ([arb(1)], arb_mat([[1]]), arb(1), arb(1)),
+        modes=lambda face: modes_of(arb_mat([[1]]), [arb(1)], arb_mat([[1]])),
     )
     q = Fraction(1) - Fraction(gamma) * (1 - Fraction(slope) * Fraction(r))
     ball = SimpleNamespace(
-        centre=centre, face=((0, 1),), radius=r, d=Fraction(0), eps=Fraction(0), q=q, floor=Fraction(0)
+        centre=centre, face=((0, 1),), radius=r, drift=Fraction(0), eps=Fraction(0), q=q, floor=Fraction(0)
     )
     x, needed = side * 0.9375, 0
     with ctx.workprec(BITS):

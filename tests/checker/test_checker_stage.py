@@ -9,9 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from certify.cases.polyprox import State, corpus
+from certify.cases.polyprox.stage import methods
 from flint import arb, arb_mat, ctx
 from stage_reports import Claim, StageContext, claims_of, corpus_claims, findings, snapshot, spoiled
 
+from certify.checker import curvature
 from certify.checker.curvature import BITS
 from certify.checker.stage import centre_of
 
@@ -153,6 +155,20 @@ def test_an_entry_radius_equal_to_the_radius_is_not_exceeded_by_an_ulp() -> None
     change = bound("entry_radius", up=True)
     finding = spoiled(snapshot(3, 1, 0), corpus_claims(3, 1, 0, "recorded"), "contraction/face", change)
     assert "entry_radius is claimed" in finding.sentence
+
+
+def test_the_entry_radius_of_many_entries_needs_no_matrix_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the norms of three parts, by both sides; smaller than the other by at most a factor of 4, and tight to 1%."""
+    state, claims = faced()
+    n = claims[3]["observed"]["face"]
+    monkeypatch.setattr(methods, "MANY", n)
+    monkeypatch.setattr(curvature, "LARGEST", n)
+    blind = claims_of(state, methods=("face",), step="new", replay=400)
+    small, large = (float.fromhex(c["bounds"]["entry_radius"]) for c in (blind[0], claims[3]))
+    assert large / 4 <= small <= large
+    assert {f.verdict for f in findings(state, blind).values()} == {"certified"}
+    change = bound("entry_radius", up=True, factor=1.01)
+    assert "entry_radius is claimed" in spoiled(state, blind, "contraction/face", change).sentence
 
 
 def test_harmless_changes_pass() -> None:

@@ -28,7 +28,7 @@ from certify.contraction.floating import spectral_norm
 from certify.contraction.rows import gershgorin, interval_bounds
 
 from .constants import Constants, published, zero_diagonal
-from .hessian import hessian
+from .hessian import Enclosed, hessian
 from .problem import Problem, relaxed_above
 
 
@@ -145,6 +145,8 @@ METHODS: dict[str, Callable[[Problem, float], Attempt]] = {
 SHARP = zero_diagonal
 #: Beyond this many entries exact work of cubic order is done only where it can decide something.
 LARGE = 200
+#: Beyond this many entries the entry radius is published from a bound that needs no matrix of them.
+MANY = 300
 
 
 def _constant(method: str, problem: Problem, radius: float) -> Attempt:
@@ -158,13 +160,38 @@ def _all_entries(method: str, problem: Problem, mu: float, L: float, radius: flo
 
 
 def _entry_radius(problem: Problem, outcome: Outcome, radius: float) -> float:
-    """The largest ||W_0 - U|| with q_all ||W_0 - U|| + d + eps <= r, from row sums of the whole interval Hessian."""
+    """The largest ||W_0 - U|| with q_all ||W_0 - U|| + d + eps <= r, from a norm of the whole interval Hessian."""
     if not (np.isfinite(outcome.stage.eps) and np.isfinite(outcome.stage.d)):
         return 0.0
-    K = hessian(problem.state, problem.center, radius, problem.allowed).K
-    reach = relaxed_up(spectral_norm(K.size))  # >= every |eigenvalue|
+    over = hessian(problem.state, problem.center, radius, problem.allowed)
+    many = len(problem.allowed[0]) > MANY
+    reach = relaxed_up(_norm_by_parts(problem, radius, over) if many else spectral_norm(over.K.size))
     if not np.isfinite(reach):
         return 0.0
     q_all = Fraction(max(contraction_constant(-reach, reach, problem.state.gamma), 1.0))
     room = Fraction(radius) - Fraction(outcome.stage.d) - Fraction(outcome.stage.eps)
     return max(round_down(room / q_all), 0.0)
+
+
+def _norm_by_parts(problem: Problem, radius: float, over: Enclosed) -> float:
+    """Upper bound of ||K(W)|| over the box, from p x p matrices alone, so that a checker need not form K.
+
+    **Theorem.** At W = |U| + r, with the norms of the three parts of K, ||K|| is at most
+
+        max rows of |Sigma| * M  +  |c| max_ij (2 Y^(N-1) + 4 (N-1) (Y - I) Y^(N-2))_ji  +  rho ||H||^2.
+
+    *Proof.* On the box |K_h| and |H| are at most those at W, by coefficients >= 0. K_h is the derivative of H there, so
+    K_h W = d/ds H(s W) at s = 1, and Y - I grows like s^2: (K_h W)_ij is W_ij times the matrix above. Collatz with x = W. QED
+
+    A sum or product of nonnegative numbers loses its rounding errors only: N products of p + 2 roundings each.
+    """
+    state, (i, j) = problem.state, problem.allowed
+    p, N, W = state.p, state.N, np.abs(problem.center)
+    W[i, j] = np.nextafter(W[i, j] + radius, np.inf)
+    with np.errstate(all="ignore"):
+        S = W * W / N
+        most = np.linalg.matrix_power(np.eye(p) + S, N - 2)
+        cycles = 2 * (most + S @ most) + 4 * (N - 1) * (S @ most)
+        blocks = np.abs(state.Sigma) @ (state.M != 0)
+        total = blocks.max() + over.c.size * cycles[j, i].max() + state.rho * (over.slope.size**2).sum()
+        return float(total * (1 + N * (p + 10) * 2.0**-50) + 2.0**-900)
