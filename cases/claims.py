@@ -176,7 +176,10 @@ def range_claim(subject: Subject, analysis: Analysis, values: Mapping[str, Any])
         node = first_overflow(subject.graph, format, subject.inputs)
         place = subject.graph.describe(risk if node is None else node)
         verdict, reason = Verdict.UNDECIDED, f"{place} may overflow: its enclosure passes {format.largest:g}"
-        if node is not None:
+        if analysis.running.refusal(risk if node is None else node):
+            # a division by zero or a root of a negative number is not defined, which is no overflow
+            reason = f"not proved to be defined: {analysis.running.why(risk if node is None else node)}"
+        elif node is not None:
             verdict, reason = Verdict.REFUTED, f"{place} overflows"
             layer, register = layer_and_register(subject.graph, node)
             witness = {"layer": layer, "register": register, **values}
@@ -281,4 +284,5 @@ def _statement(subject: Subject, analysis: Analysis, rest: str) -> str:
 
 
 def _assumptions(subject: Subject, analysis: Analysis) -> list[str]:
-    return [*program_assumptions(analysis.format, subject.graph.order), *subject.further]
+    library = analysis.running.assumptions()
+    return [*program_assumptions(analysis.format, subject.graph.order), *library, *subject.further]

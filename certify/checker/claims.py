@@ -108,8 +108,9 @@ class Context:
         claim = self.claims.get(name) if isinstance(name, str) else None
         if claim is None or claim["verdict"] != "certified":
             raise Rejected(f"it rests on {shown(name)}, which is no certified claim of this report")
-        if self.examine(claim).verdict != "certified":
-            raise Rejected(f"it rests on {name}, which is not proved again")
+        found = self.examine(claim).verdict
+        if found != "certified":
+            raise (Beyond if found == "undecided" else Rejected)(f"it rests on {name}, which is not proved again")
         return claim
 
     def examine(self, claim: Claim) -> Finding:

@@ -13,7 +13,7 @@ from typing import Any
 from flint import arb, arb_mat, ctx
 
 from certify.checker.curvature import BITS, ZERO, exact, length, norm, real
-from certify.checker.document import Claim, Finding, Rejected, agrees, binary64, integer, proved, require_upper
+from certify.checker.document import Beyond, Claim, Finding, Rejected, agrees, binary64, integer, proved, require_upper
 from certify.checker.program import inputs_of
 from certify.checker.rounding import FORMATS, emulate
 from certify.checker.saved import State
@@ -21,6 +21,7 @@ from certify.checker.stage import DOC, Ball, stage_of
 
 _SHARES = (14, 10, 6, 4, 2, 1, 0)  # v and q are step functions with steps at r / 2**k
 _LIMIT = 100_000  # updates, of the theorem and of a replay
+_MOST_REPLAYED = 1_000_000_000  # operations, some minutes
 
 
 def check_updates(claim: Claim, context: Any) -> Finding:
@@ -66,6 +67,8 @@ def check_updates(claim: Claim, context: Any) -> Finding:
 def _replay(state: State, context: Any, format: str, updates: int) -> list[list[float]]:
     """W after so many updates of the program."""
     program, p = context.program(state), state.p
+    if updates * program.operations > _MOST_REPLAYED:
+        raise Beyond(f"it takes {updates} updates of {program.operations} operations, more than this checker replays")
     for _ in range(updates):
         values, first = emulate(program, FORMATS[format], inputs_of(program, state))
         if first is not None and first <= max(program.outputs["W"]):

@@ -43,9 +43,11 @@ class Bounds:
 
     def why(self, node: int) -> str:
         """What is not proved of `node`, the first one that is not proved to stay finite, and where it is computed."""
-        return f"{self._problem(node)} at {self.graph.describe(node)}"
+        problem = self.refusal(node) or f"an enclosure that passes {self.format.largest:g}"
+        return f"{problem} at {self.graph.describe(node)}"
 
-    def _problem(self, node: int) -> str:
+    def refusal(self, node: int) -> str:
+        """Why the operation of `node` is not proved to be defined on the region; empty if only its size may be a problem."""
         if node >= self.graph.n_inputs:
             i = self.graph.instruction_of(node)
             lane = node - i.start
@@ -55,7 +57,7 @@ class Bounds:
                 operand = int(i.left[lane])
                 if not self.low[operand] > self.error[operand]:
                     return _DOMAINS[i.op]
-        return f"an enclosure that passes {self.format.largest:g}"
+        return ""
 
     def _apart_from_zero(self, node: int) -> bool:
         return bool(max(self.low[node], -self.high[node]) > self.error[node])

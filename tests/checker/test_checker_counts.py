@@ -194,6 +194,22 @@ def test_one_update_less_than_what_is_proved_is_rejected() -> None:
         assert spoiled(state, claims, "updates/float64", change).verdict == verdict
 
 
+def test_a_replay_of_too_much_work_is_left_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim may ask for more updates than there is time for: it is beyond the checker, and no update is run."""
+    state, claims = replayed()
+    monkeypatch.setattr(counts, "_MOST_REPLAYED", 1)
+    monkeypatch.setattr(counts, "emulate", lambda *_: pytest.fail("an update was run"))
+    assert findings(state, claims)["updates/float64"].verdict == "undecided"
+
+
+def test_what_rests_on_a_claim_beyond_the_checker_is_undecided_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not rejected: nothing is wrong with it."""
+    state, claims = replayed()
+    monkeypatch.setattr("certify.checker.curvature.LARGEST", 0)
+    found = findings(state, claims)
+    assert {found[name].verdict for name in ("contraction/face", "updates/float64", "precision/1e-06")} == {"undecided"}
+
+
 def test_fewer_replayed_updates_do_not_reach_the_ball() -> None:
     """Numbers and words agree, but the program is not there yet."""
     state, claims = replayed()
