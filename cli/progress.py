@@ -49,6 +49,7 @@ class Moving:
         self.inner = bars.add_task("", visible=False)
         self.total: int | None = None
         self.counting = False
+        self.what = ""
 
     def __call__(self, done: int, total: int, what: str) -> None:
         """Show that `done` of `total` parts of `what` are done."""
@@ -63,6 +64,7 @@ class Moving:
         self.counting = False
         self.bars.update(self.inner, visible=False)
         if total > 1:
-            self.bars.update(self.run, completed=done, total=total, description=what)
-        else:
-            self.bars.update(self.run, description=what)
+            self.bars.update(self.run, completed=done, total=total)
+        # a new step is shown at once: it may be over before the next picture
+        self.bars.update(self.run, description=what, refresh=what != self.what)
+        self.what = what
