@@ -149,6 +149,21 @@ def test_counts_of_an_affine_map_are_those_of_its_eigenvalues(seed: int) -> None
     assert needed <= count <= needed + 1 <= norm
 
 
+def test_rounding_in_every_update_is_counted() -> None:
+    """From the slowest mode, with eps in its direction each time and a floor of half the tolerance: never below the need."""
+    with ctx.workprec(BITS):
+        ball, _ = linear(0.3, 0, 1e-3)
+        lam, Q = ball.centre.modes(ball.face)[:2]
+        slowest = min(range(len(lam)), key=lambda i: float(lam[i]))
+        rate, tol, start = 1 - 0.3 * float(lam[slowest]), 1e-7, 5e-4
+        ball.eps = Fraction(tol / 2 * (1 - rate))
+        count = counts._updates_to(ball, [Q[i, slowest] * start for i in range(len(lam))], Fraction(tol))
+    apart, needed = start, 0
+    while apart > tol:
+        apart, needed = rate * apart + float(ball.eps), needed + 1
+    assert needed <= count <= needed + 2
+
+
 SPOILED = [
     (lambda c: c["bounds"].update(floor="0x1p-70"), "floor is claimed"),
     (lambda c: c["bounds"].update(start="0x1p-40"), "start is claimed"),

@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 from certify.cases.polyprox import State, corpus
 from certify.cases.polyprox.stage import methods
+from certify.cases.polyprox.stage.hessian import hessian
+from certify.cases.polyprox.stage.problem import Problem
 from flint import arb, arb_mat, ctx
-from stage_reports import Claim, StageContext, claims_of, corpus_claims, findings, snapshot, spoiled
+from stage_reports import Claim, StageContext, claims_of, corpus_claims, findings, plain, snapshot, spoiled
 
+from certify.arithmetic import BINARY64
 from certify.checker import curvature
-from certify.checker.curvature import BITS
+from certify.checker.curvature import BITS, Box, Centre, Entries
 from certify.checker.stage import centre_of
 
 SAMPLE = [(3, 1, 0, "recorded"), (3, 0, 1, "new"), (3, 0, 1, "recorded"), (5, 1, 0, "new"), (5, 1, 1, "recorded")]
@@ -207,6 +210,34 @@ def test_spoiled_refutations_are_rejected(change: Callable[[Claim], object], sen
     finding = spoiled(snapshot(3, 0, 1), claims, "contraction/face", change)
     assert finding.verdict == "rejected"
     assert sentence in finding.sentence
+
+
+@pytest.mark.parametrize("part", ["Sigma", "cycles", "slope"])
+def test_a_norm_by_parts_holds_where_one_part_is_all(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """K(U) is nearly Sigma, c K_h or rho H H^T alone: neither program's bound for many entries is below its norm."""
+    U = np.array([[0.0, 0.9], [0.8, 0.0]])
+    h = float(np.trace(np.linalg.matrix_power(np.eye(2) + U * U / 2, 2))) - 2
+    alpha, rho, size = {"Sigma": (0.0, 0.0, 1.0), "cycles": (10.0, 0.0, 1e-9), "slope": (-100 * h, 100.0, 1e-9)}[part]
+    state = State(W=U, Sigma=size * np.eye(2), M=1 - np.eye(2), alpha=alpha, rho=rho, gamma=0.1, lam=0.1, b=0, p_max=2)
+    problem, r = Problem(state, BINARY64), 1e-6
+    over = hessian(state, U, r, problem.allowed)
+    norm = np.linalg.norm(over.K.mid, 2)
+    monkeypatch.setattr(curvature, "LARGEST", 0)
+    for bound in (methods._norm_by_parts(problem, r, over), float(Centre(plain(state)).reach(r))):
+        assert norm <= bound <= 3 * norm
+
+
+def test_slopes_that_vary_in_the_cube_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry at 0 stays there only if its slope is below lam everywhere in the cube, not at the centre alone."""
+    claims, box = corpus_claims(3, 8, 2, "recorded"), Centre.box
+    assert spoiled(snapshot(3, 8, 2), claims, "contraction/face", lambda c: None).verdict == "refuted"
+
+    def varied(centre: Centre, entries: Entries, radius: float) -> Box:
+        found = box(centre, entries, radius)
+        return found._replace(spread=found.spread + arb_mat(3, 3, [centre.lam] * 9))
+
+    monkeypatch.setattr(Centre, "box", varied)
+    assert "may become active" in spoiled(snapshot(3, 8, 2), claims, "contraction/face", lambda c: None).sentence
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from certify.arithmetic.midrad import MidRad, box
+from certify.contraction import floating
 from certify.contraction.floating import eigenvalue_bounds, gram_defect, inverse_factor, spectral_norm, thickened
 from certify.contraction.spectrum import count_below, lower_bound, upper_bound
 
@@ -121,3 +122,22 @@ def test_gram_defect_bounds_the_frame_of_every_member() -> None:
         assert np.linalg.norm(T.T @ member @ T - np.eye(4), 2) <= defect * (1 + 1e-9)
     assert inverse_factor(MidRad.exact(np.diag([1.0, -1.0]))) is None
     assert (thickened(box(A, 5e-324)).rad >= 5e-324).all()
+
+
+def test_a_basis_that_is_not_orthogonal_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Q (1 + t) with lam / (1 + t)^2 has no residual at all, but its numbers are off by 2 t: within the published error."""
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(6, 6))
+    K, eigh, t = A @ A.T + np.eye(6), np.linalg.eigh, 1e-6
+    truth = eigh(K)[0]
+
+    def stretched(mid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        lam, Q = eigh(mid)
+        return lam / (1 + t) ** 2, Q * (1 + t)
+
+    monkeypatch.setattr(np.linalg, "eigh", stretched)
+    found = floating._from_basis(MidRad.exact(K))
+    assert found is not None
+    low, high, error = found
+    assert low <= truth[0] and truth[-1] <= high
+    assert error < 20 * t * truth[-1]

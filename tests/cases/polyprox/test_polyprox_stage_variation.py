@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from certify.cases.polyprox import corpus
+from certify.cases.polyprox import State, corpus
 from certify.cases.polyprox.stage.hessian import Enclosed, hessian
 from certify.cases.polyprox.stage.polish import polish
 from certify.cases.polyprox.stage.variation import frame_at, relative_variation
@@ -58,6 +58,20 @@ def test_each_part_of_the_variation_counts() -> None:
         seen = [np.abs(np.linalg.eigvalsh(L @ m @ L.T)).max() for m in moved]
         assert 0 < seen[0] <= slope
         assert 0 < seen[1] <= cycle
+
+
+def test_slopes_that_are_zero_at_the_centre_count() -> None:
+    """One direction of a two-cycle is 0 at U, so that H(U) = 0 and all of rho H H^T is the square of how far H moves."""
+    U, r = np.array([[0.0, 1.0], [0.0, 0.0]]), 1e-2
+    state = State(W=U, Sigma=np.eye(2), M=1 - np.eye(2), alpha=0.0, rho=1e3, gamma=0.1, lam=0.1, b=0, p_max=2)
+    both = np.nonzero(state.M)
+    at = hessian(state, U, 0.0, both)
+    frame = frame_at(at)
+    assert frame is not None and frame.pull < 1e-12
+    e = relative_variation(hessian(state, U, r, both), at, state.rho, frame)
+    W = U + 0.999 * r * state.M
+    moved = frame.T.T @ (hessian(state, W, 0.0, both).K.mid - at.K.mid) @ frame.T
+    assert 0 < np.abs(np.linalg.eigvalsh((moved + moved.T) / 2)).max() <= e
 
 
 def test_the_share_does_not_depend_on_a_choice_of_eigenvectors() -> None:
