@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from typing import TYPE_CHECKING
 
 import click
@@ -74,6 +73,7 @@ def write_page(report: Report, report_path: str, path: str) -> None:
 def _checked(data: bytes, report: str, state: str) -> dict[str, Check]:
     """What the independent checker says of each claim. Raises InputRejected if the report or a file is not valid."""
     from certify.certificate import decode
+    from certify.certificate.report import read_bytes
     from certify.checker import Beyond, Rejected, check
     from certify.errors import InputRejected
     from certify.page import Check, Status
@@ -81,7 +81,9 @@ def _checked(data: bytes, report: str, state: str) -> dict[str, Check]:
 
     folder = os.path.dirname(report) if report != DASH else ""
     try:
-        found = check(data, _bytes(state, MAX_BYTES), lambda name: _bytes(os.path.join(folder, name), MAX_BYTES))
+        found = check(
+            data, read_bytes(state, MAX_BYTES), lambda name: read_bytes(os.path.join(folder, name), MAX_BYTES)
+        )
     except Rejected as error:
         raise InputRejected(str(error).rstrip("."), "give the state that the report is about") from error
     except Beyond as error:
@@ -133,25 +135,6 @@ def _address(url: str | None) -> str:
 
 
 def _report_bytes(report: str) -> bytes:
-    from certify.certificate.report import MAX_BYTES
+    from certify.certificate.report import MAX_BYTES, read_bytes
 
-    return read_input(MAX_BYTES) if report == DASH else _bytes(report, MAX_BYTES)
-
-
-def _bytes(name: str, limit: int) -> bytes:
-    """A file's contents, of a larger file only `limit` + 1 bytes. Raises InputRejected."""
-    from certify.errors import InputRejected
-    from certify.states import quoted
-
-    try:
-        if not stat.S_ISREG(os.stat(name).st_mode):
-            raise InputRejected(f"{quoted(name)} is not a regular file", "name a file")
-        with open(name, "rb") as stream:
-            return stream.read(limit + 1)
-    except FileNotFoundError as error:
-        raise InputRejected(f"there is no file {quoted(name)}", "check the path") from error
-    except ValueError as error:  # a null character in the path
-        raise InputRejected(f"{quoted(name)} is not a possible file name", "check the path") from error
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise InputRejected(f"cannot read {quoted(name)}: {reason}", "check the path and its permissions") from error
+    return read_input(MAX_BYTES) if report == DASH else read_bytes(report)

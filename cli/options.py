@@ -77,6 +77,17 @@ replay_option = click.option(
     metavar="MAX",
     help="Updates to run at most until a state enters a certified ball.",
 )
+center_option = click.option(
+    "--center", metavar="NAME", help="The input that moves, for what holds on a ball; may be left out if there is one."
+)
+ball_option = click.option(
+    "--radius",
+    type=Amount(),
+    default=0.0,
+    show_default=True,
+    metavar="R",
+    help="Also for every value of that input within this Frobenius distance.",
+)
 case_option = click.option(
     "--case", "case_name", default="polyprox", show_default=True, metavar="NAME", help="What the state is of."
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
-from certify.cli.options import Amount
+from certify.cli.options import Amount, ball_option, center_option
 
 if TYPE_CHECKING:
     from certify.cases.kernel import Pair, Tolerance
@@ -45,15 +45,8 @@ overflow (the line is named).""",
     metavar="NAME",
     help="What the test compares with: the kernel in this format, in any order, or its exact result (exact).",
 )
-@click.option("--center", metavar="NAME", help="The input that moves, for a tolerance on a ball.")
-@click.option(
-    "--radius",
-    type=Amount(),
-    default=0.0,
-    show_default=True,
-    metavar="R",
-    help="For every value of that input within this Frobenius distance.",
-)
+@center_option
+@ball_option
 @click.option(
     "--rtol", type=Amount(), metavar="R", help="The relative tolerance; without it, the best pair on average."
 )

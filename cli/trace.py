@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import click
-from certify.cli.options import Amount, require_place
+from certify.cli.options import ball_option, center_option, require_place
 from certify.cli.streams import DASH, say, write_output
 
 
@@ -37,17 +37,8 @@ named) or the inputs are not usable, 4 refuted.""",
 @click.option(
     "--order", default="serial", show_default=True, metavar="NAME", help="How sums are evaluated, as for `run`."
 )
-@click.option(
-    "--center", metavar="NAME", help="The input that moves, for claims on a ball; may be left out if there is one."
-)
-@click.option(
-    "--radius",
-    type=Amount(),
-    default=0.0,
-    show_default=True,
-    metavar="R",
-    help="Also certify every value of that input within this Frobenius distance.",
-)
+@center_option
+@ball_option
 @click.option(
     "--variables", metavar="NAMES", help="The inputs that are data, with commas between; all of floating point."
 )

@@ -146,8 +146,8 @@ def read(path: str | os.PathLike[str]) -> Report:
     return decode(read_bytes(path), os.fspath(path))
 
 
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Read the bytes of a report file, at most one more than `decode` takes.
+def read_bytes(path: str | os.PathLike[str], limit: int = MAX_BYTES) -> bytes:
+    """Read the bytes of a report, or of a file beside it: of a larger one `limit` + 1, for its reader to refuse.
 
     Raises
     ------
@@ -156,9 +156,9 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     name = os.fspath(path)
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
-            raise InputRejected(f"{quoted(name)} is not a regular file", "name a report file")
+            raise InputRejected(f"{quoted(name)} is not a regular file", "name a file")
         with open(path, "rb") as stream:
-            return stream.read(MAX_BYTES + 1)
+            return stream.read(limit + 1)
     except FileNotFoundError as error:
         raise InputRejected(f"there is no file {quoted(name)}", "check the path") from error
     except OSError as error:

@@ -12,6 +12,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from certify.cases.case import MOST_UNASKED
 from certify.cli.options import METHODS
 from command_lines import complaint, process, tensors_of
 
@@ -221,6 +222,7 @@ def test_help_names_every_format_and_order(certify):
     """The names in the help page, which imports no arithmetic, are those that exist."""
     text = certify("run", "--help").stdout
     assert all(name in text for name in (*FORMATS, *ORDERS))
+    assert f"at most {MOST_UNASKED} variables" in " ".join(text.split())
 
 
 def npz(path, **arrays):
