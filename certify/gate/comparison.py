@@ -19,8 +19,6 @@ from certify.states.quoting import quoted
 ASKED = ("region", "tol", "order", "step", "method", "limit", "format")
 #: Kinds whose statement the state and what was asked fix completely: refuted and certified cannot both be true.
 _SETTLED = ("rounding", "range", "exactness")
-#: Formats from coarse to fine, where a report does not list those it tried.
-_COARSE_TO_FINE = ("bfloat16", "float16", "float32", "float64")
 #: Binary64 numbers need 2100 bits. Longer ones would make a hostile report slow to compare.
 _LONGEST_BITS = 4096
 
@@ -106,13 +104,22 @@ def _formats(old: Claim, new: Claim) -> list[Finding]:
     before, after = old.parameters.get("format"), new.parameters.get("format")
     if not old.kind == new.kind == "precision" or before == after:
         return []
-    tried = new.parameters.get("formats")
-    order = tried if isinstance(tried, list) and before in tried and after in tried else list(_COARSE_TO_FINE)
     change = f"needed {_value(before)} and needs {_value(after)}"
-    if before not in order or after not in order:
+    places = _coarseness(before), _coarseness(after)
+    if None in places:
         return [Finding(Code.CHANGED_QUESTION, change)]
-    finer = order.index(after) > order.index(before)
+    finer = places[1] > places[0]
     return [Finding(Code.FINER_FORMAT if finer else Code.COARSER_FORMAT, change)]
+
+
+def _coarseness(format: Any) -> Any:
+    """Where a format stands among those of a report, which are sorted so; None if it is no format, such as "none"."""
+    from certify.arithmetic import format_named
+
+    try:
+        return format_named(str(format)).precision, str(format)
+    except InputRejected:
+        return None
 
 
 def _bound(old: Claim, new: Claim, name: str, rules: Sequence[Rule]) -> BoundChange:
