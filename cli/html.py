@@ -34,8 +34,7 @@ code is 3 if a claim was rejected; the page is written before that.""",
 @click.argument("report")
 @click.option("-o", "--output", metavar="FILE", help="Where the page goes, - for standard output; else beside REPORT.")
 @click.option("--state", metavar="FILE", help="Prove the claims again from this state, with the independent checker.")
-@click.option("--docs", "docs_url", metavar="URL", help="Where the documents lie that claims cite, to link to them.")
-def command(report: str, output: str | None, state: str | None, docs_url: str | None) -> int:
+def command(report: str, output: str | None, state: str | None) -> int:
     """Make a page of a REPORT file; - is standard input.
 
     The page loads nothing, so it can be mailed, archived or printed. It is readable on a phone, in light and dark.
@@ -45,10 +44,9 @@ def command(report: str, output: str | None, state: str | None, docs_url: str | 
     require_html()
     place = output or (DASH if report == DASH else f"{os.path.splitext(report)[0]}.html")
     require_place(place, *(name for name in (report, state) if name is not None and name != DASH))
-    docs = _address(docs_url)
     data = _report_bytes(report)
     checks = None if state is None else _checked(data, report, state)
-    page = _page(data, NAMELESS if report == DASH else os.path.basename(report), checks, docs)
+    page = _page(data, NAMELESS if report == DASH else os.path.basename(report), checks)
     _put(page, place)
     rejected = {key: check for key, check in (checks or {}).items() if check.status is Status.REJECTED}
     for key, check in rejected.items():
@@ -67,7 +65,7 @@ def write_page(report: Report, report_path: str, path: str) -> None:
     from certify.certificate import encode
 
     name = NAMELESS if report_path == DASH else os.path.basename(report_path)
-    _put(_page(encode(report), name, None, _address(None)), path)
+    _put(_page(encode(report), name, None), path)
 
 
 def _checked(data: bytes, report: str, state: str) -> dict[str, Check]:
@@ -103,14 +101,14 @@ def _check(finding: Finding) -> Check:
     return Check(Status.PROVED, own and f"with bounds of its own, {own}")
 
 
-def _page(data: bytes, name: str, checks: Mapping[str, Check] | None, docs: str) -> bytes:
+def _page(data: bytes, name: str, checks: Mapping[str, Check] | None) -> bytes:
     from certify.cli.overview import bound_text, overview_of
 
     from certify.certificate import decode
     from certify.page import render
 
     report = decode(data, name)
-    return render(report, data, overview_of(report), name=name, shown=bound_text, checks=checks, docs_url=docs)
+    return render(report, data, overview_of(report), name=name, shown=bound_text, checks=checks)
 
 
 def _put(page: bytes, place: str) -> None:
@@ -121,17 +119,6 @@ def _put(page: bytes, place: str) -> None:
     else:
         write_atomically(place, page)
         say(f"Page: {place}")
-
-
-def _address(url: str | None) -> str:
-    """The base of links, with a final slash; the package's own if none is given. Raises click.BadParameter."""
-    from certify.page.render import DOCS_URL
-
-    if url is None:
-        return DOCS_URL
-    if not url.startswith(("https://", "http://")):
-        raise click.BadParameter(f"{url!r} is no https address", param_hint="--docs")
-    return url.rstrip("/") + "/"
 
 
 def _report_bytes(report: str) -> bytes:

@@ -63,4 +63,15 @@
   form.addEventListener("submit", (event) => event.preventDefault());
   form.hidden = shown.hidden = false;
   say();
+
+  // a proof may stand in a document that is folded
+  const unfold = () => {
+    const target = document.getElementById(location.hash.slice(1));
+    const folded = target && target.closest("details:not([open])");
+    if (!folded) return;
+    folded.open = true;
+    target.scrollIntoView();
+  };
+  addEventListener("hashchange", unfold);
+  unfold();
 })();

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib.resources
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,10 +19,9 @@ from certify.page.growth import draw_growth, growth_of
 from certify.page.model import Check, Overview, StateView, Status
 from certify.page.numbers import SHORT, headline, meaning, sort_key
 from certify.page.stage import convergences_of, draw_convergence, draw_spectrum, spectrum_of
+from certify.page.theorems import documents, link_of
 from certify.version import __version__
 
-#: Where the documents that claims cite can be read, with a final slash; empty: a citation is a path without a link.
-DOCS_URL = ""
 #: Each chart takes a tenth of a second and ten kilobytes.
 MOST_STATES_DRAWN = 12
 #: Beyond, the text of the report is left to the download.
@@ -31,7 +29,6 @@ MOST_BYTES_SHOWN = 4 << 20
 MARKS = {Verdict.CERTIFIED: "✓", Verdict.REFUTED: "✗", Verdict.UNDECIDED: "?"}
 CHECK_MARKS = {Status.PROVED: "✓", Status.REJECTED: "✗", Status.NOT_CHECKED: "○"}
 _ORDER = tuple(Verdict)
-_CITATION = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*\.md(#[A-Za-z0-9_-]+)?", re.ASCII)
 _DRAWN = ("growth", "spectrum", "convergence")
 _LONGEST_VALUE = 120
 
@@ -84,7 +81,6 @@ def render(
     name: str,
     shown: Shown,
     checks: Mapping[str, Check] | None = None,
-    docs_url: str = DOCS_URL,
 ) -> bytes:
     """The page of a report: the same bytes for the same arguments and versions of what draws it.
 
@@ -95,7 +91,6 @@ def render(
     name : what the report's file is called.
     shown : how a bound is written in decimal, from its name and its exact text.
     checks : what the independent checker said, by claim id; None if it did not run.
-    docs_url : where the cited documents lie, with a final slash.
 
     Raises
     ------
@@ -109,7 +104,7 @@ def render(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_printable
     )
     style, script = _own("page.css"), _own("page.js")
-    entries = [_entry(k, claim, shown, checks, docs_url) for k, claim in enumerate(report.claims)]
+    entries = [_entry(k, claim, shown, checks) for k, claim in enumerate(report.claims)]
     page = environment.from_string(_own("page.html")).render(
         report=report,
         overview=overview,
@@ -120,6 +115,7 @@ def render(
         policy=_policy(style, script),
         charts=[_charts(k, view, overview.place) for k, view in enumerate(overview.states[:MOST_STATES_DRAWN])],
         entries=entries,
+        theory=[(d.name, d.title, Markup(d.html)) for d in documents(claim.theorem for claim in report.claims)],
         anchors={entry.claim.id: entry.anchor for entry in entries},
         marks=MARKS,
         check_marks=CHECK_MARKS,
@@ -192,12 +188,11 @@ def _charts(index: int, view: StateView, place: str) -> list[Chart]:
     return [Chart(title, Markup(svg), caption) for title, svg, caption in charts]
 
 
-def _entry(index: int, claim: Claim, shown: Shown, checks: Mapping[str, Check] | None, docs_url: str) -> Entry:
+def _entry(index: int, claim: Claim, shown: Shown, checks: Mapping[str, Check] | None) -> Entry:
     name, exact = headline(claim)
     check = None if checks is None else checks.get(claim.id, Check(Status.NOT_CHECKED))
     format = claim.parameters.get("format")
     bounds = [(bound, meaning(bound), shown(bound, text), text) for bound, text in claim.bounds.items()]
-    link = docs_url + claim.theorem if docs_url and _CITATION.fullmatch(claim.theorem) else ""
     return Entry(
         claim=claim,
         anchor=f"claim-{index + 1}",
@@ -209,7 +204,7 @@ def _entry(index: int, claim: Claim, shown: Shown, checks: Mapping[str, Check] |
         parameters=[(key, _brief(value)) for key, value in claim.parameters.items() if value != ""],
         observed=[(key, _brief(value)) for key, value in claim.observed.items() if key not in _DRAWN],
         check=check,
-        link=link,
+        link=link_of(claim.theorem),
     )
 
 

@@ -111,13 +111,6 @@ def test_the_real_checker(certify, state_file, report_file):
     complaint(certify("html", report_file, "--state", state_file("other.npz", rho=3.0)), 3)
 
 
-def test_links_to_the_documents(certify, report_file):
-    """--docs makes links of the theorems, to the web alone."""
-    certify("html", report_file, "--docs", "https://docs.example/v1")
-    assert 'href="https://docs.example/v1/docs/theory/rounding.md#running"' in Path("report.html").read_text("utf-8")
-    assert "is no https address" in complaint(certify("html", report_file, "--docs", "javascript:alert(1)"), 2)
-
-
 @pytest.mark.parametrize(
     ("args", "words"),
     [

@@ -193,5 +193,5 @@ class Elements(HTMLParser):
 
 def json_in(page: str) -> Any:
     """The report that a page shows as text."""
-    (shown,) = [text for attributes, text in Elements(page).named("pre")]
+    (shown,) = [text for attributes, text in Elements(page).named("pre") if "aria-label" in attributes]
     return json.loads(shown)

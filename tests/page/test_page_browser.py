@@ -203,3 +203,14 @@ def test_a_hostile_report_runs_nothing(browser, tmp_path):
     assert browser.run("document.scripts.length + document.images.length") == 1
     assert browser.run("document.documentElement.scrollWidth <= innerWidth")
     assert browser.complaints == []
+
+
+def test_a_citation_unfolds_its_proof(browser, page):
+    """Following the link of a claim opens the document and brings the theorem into sight."""
+    browser.open(page, width=390)
+    assert not browser.run("document.getElementById('theory-rounding').open")
+    browser.run("document.querySelector('a[href=\"#theory-rounding-running\"]').click()")
+    browser.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
+    assert browser.run("document.getElementById('theory-rounding').open")
+    top = "document.getElementById('theory-rounding-running').getBoundingClientRect().top"
+    assert browser.run(f"{top} >= 0 && {top} < innerHeight")

@@ -9,13 +9,17 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from page_reports import PRODUCER, Elements, contraction, json_in, page_of, report, rounding, usual_page
 
+import certify
+from certify import cases
 from certify.certificate import Claim, Report, encode
 from certify.errors import MissingExtra
 from certify.page import Check, Status, require_html
+from certify.page.theorems import link_of
 
 HOSTILE = "</script></pre></details><img src=x onerror=alert(1)>\"'`&lt;{{ 7 * 7 }}$x$\u202e\x00\x1b"
 
@@ -54,12 +58,13 @@ def test_numbers_are_on_the_safe_side():
 
 
 def test_landmarks_and_captions():
-    """One of each landmark, a caption for every table, a scope for every header, a name for every drawing."""
+    """One of each landmark, a caption for every table of numbers, a scope for every header, a name for every drawing."""
     page = Elements(usual_page())
     for tag in ("html", "header", "nav", "main", "footer", "h1"):
         assert len(page.named(tag)) == 1, tag
     assert page.named("html")[0][0]["lang"] == "en"
-    assert len(page.named("caption")) == len(page.named("table"))
+    tables = [a for a, _ in page.named("table") if a.get("class") != "theory-table"]
+    assert len(page.named("caption")) == len(tables)
     assert all("scope" in attributes for attributes, _ in page.named("th"))
     assert all(attributes.get("aria-label") for attributes, _ in page.named("svg"))
     assert len(page.named("svg")) == 5
@@ -150,7 +155,7 @@ def test_no_text_of_a_report_acts():
     ]
     hostile = Report({**PRODUCER, "name": HOSTILE, "version": HOSTILE}, {"case": HOSTILE, "states": 2}, claims)
     checks = {"other/x/point": Check(Status.REJECTED, HOSTILE)}
-    text = page_of(hostile, checks=checks, name=HOSTILE, docs_url="https://docs.example/")
+    text = page_of(hostile, checks=checks, name=HOSTILE)
     page = Elements(text)
     assert not page.named("img")
     assert len(page.named("script")) == 1
@@ -177,15 +182,32 @@ def test_checks_are_shown():
     assert "Do not rely" not in usual_page()
 
 
-def test_theorems_link_to_the_documents():
-    """The path is always there as text; it is a link where an address is known, and only if it is a path."""
-    made = report(rounding("float16", 9, theorem="javascript:alert(1)"))
-    links = [
-        (a["href"], t) for a, t in Elements(page_of(made, docs_url="https://docs.example/")).named("a") if "rel" in a
-    ]
-    assert ("https://docs.example/docs/theory/rounding.md#running", "docs/theory/rounding.md#running") in links
-    assert len(links) == sum(bool(claim.theorem) for claim in made.claims) - 1
-    assert "<code>docs/theory/rounding.md#running</code>" in page_of(made)
+def test_theorems_are_on_the_page():
+    """Each citation leads to an anchor of a document that the page carries; what cites nothing known is plain text."""
+    made = report(
+        rounding("float16", 9, theorem="javascript:alert(1)"),
+        rounding("float16", 10, theorem="docs/theory/rounding.md#absent"),
+        rounding("float16", 11, theorem="docs/theory/../rounding.md#running"),
+    )
+    text = page_of(made)
+    page = Elements(text)
+    targets = {a["id"] for name in ("a", "details") for a, _ in page.named(name) if "id" in a}
+    cited = [(a["href"], t) for a, t in page.named("a") if t.startswith("docs/theory/")]
+    assert ("#theory-rounding-running", "docs/theory/rounding.md#running") in cited
+    assert len(cited) == sum(bool(claim.theorem) for claim in made.claims) - 3
+    assert {a["href"][1:] for a, _ in page.named("a") if a.get("href", "").startswith("#theory-")} <= targets
+    assert "<code>javascript:alert(1)</code>" in text
+
+
+def test_every_cited_theorem_exists():
+    """Whatever the package's claims cite is an anchor of a document."""
+    root = Path(certify.__file__).parent
+    sources = [path for folder in (root, Path(cases.__file__).parent) for path in folder.rglob("*.py")]
+    cited = {
+        match for path in sources for match in re.findall(r"docs/theory/[a-z]+\.md#[a-z-]+", path.read_text("utf-8"))
+    }
+    assert len(cited) > 8
+    assert [theorem for theorem in sorted(cited) if not link_of(theorem)] == []
 
 
 def test_many_states():
