@@ -198,13 +198,14 @@ def _given(name: str, saved: Saved, T: int) -> list[Any]:
 
 
 def _parsed(name: str, text: str) -> float | int:
+    whole = name in ("b", "p_max")
     try:
-        if name in ("b", "p_max"):
-            return int(text)
-        return float.fromhex(text) if "0x" in text.lower() else float(text)
+        if text.isascii() and "_" not in text:  # Python reads 1_0 as 10
+            return int(text) if whole else float.fromhex(text) if "0x" in text.lower() else float(text)
     except (ValueError, OverflowError):
-        kind = "an integer" if name in ("b", "p_max") else "a decimal or hexadecimal number"
-        raise InputRejected(f"the metadata {name} is {text[:40]!r}", f"write it as {kind}") from None
+        pass
+    kind = "an integer" if whole else "a decimal or hexadecimal number"
+    raise InputRejected(f"the metadata {name} is {text[:40]!r}", f"write it as {kind}")
 
 
 def _exact_text(value: float | int) -> str:

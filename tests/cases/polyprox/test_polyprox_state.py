@@ -164,6 +164,9 @@ FILE_REFUSALS = [
     ),
     (saved(gamma="fast"), "the metadata gamma is 'fast'; write it as a decimal or hexadecimal number"),
     (saved(p_max="4.5"), "the metadata p_max is '4.5'; write it as an integer"),
+    (saved(b="1_0"), "the metadata b is '1_0'; write it as an integer"),
+    (saved(rho="1_0.5"), "the metadata rho is '1_0.5'; write it as a decimal or hexadecimal number"),
+    (saved(lam="\u0661"), "the metadata lam is '\u0661'; write it as a decimal or hexadecimal number"),
     (saved(alpha="nan"), "alpha is nan; give a finite number"),
     (
         saved({"W": np.zeros(3)}),
