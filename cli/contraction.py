@@ -181,7 +181,7 @@ def _updates(claims: Sequence[Claim]) -> Iterable[Line]:
 
 def _precision(claim: Claim) -> Line:
     format = _word(claim.parameters.get("format"))
-    return Line("format", claim.verdict, f"{format} is the coarsest that gets there and stays")
+    return Line("format", claim.verdict, f"{format} is the coarsest with a ball that gets there and stays")
 
 
 def _worst(claims: Sequence[Claim]) -> str:

@@ -116,7 +116,10 @@ def _draw_distances(axes: Axes, found: Convergence, tol: float) -> None:
             # beside the axes, where no curve runs through it
             axes.annotate(words, (1.01, value), xycoords=axes.get_yaxis_transform(), va="center", color=colour)
     if found.entered:
-        _mark_update(axes, found.entered, "in the certified ball", GREY, beyond=2 * found.entered, height=0.92)
+        # the words stand before the entry, away from the other mark, if there is room for them
+        last = int(axes.get_xlim()[1])
+        beyond = 2 * found.entered if 3 * found.entered > last else last
+        _mark_update(axes, found.entered, "in the certified ball", GREY, beyond=beyond, height=0.92)
     axes.legend(loc="best")
 
 

@@ -36,7 +36,7 @@ def show(console: Console, found: Convergence, title: str, format: str, options:
     console.print(_sentence(found, options.tol))
     console.print()
     _print_numbers(console, found, format)
-    if found.prediction is not None:
+    if found.prediction is not None and found.prediction.updates[-1] > 0:
         console.print()
         _print_bounds(console, found, found.prediction, options.tol)
 
@@ -60,6 +60,8 @@ def rows(prediction: Prediction) -> NDArray[np.intp]:
 def _sentence(found: Convergence, tol: float) -> str:
     prediction = found.prediction
     if found.verdict is Verdict.CERTIFIED and prediction is not None and prediction.modal is not None:
+        if prediction.modal == found.entered == 0:
+            return f"W is within {decimal(Fraction(tol))} of the fixed point of the stage already, and stays so."
         after = updates_text(Fraction(prediction.modal), found.entered)
         if found.entered:
             after += " updates"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
@@ -57,6 +58,33 @@ def count_below(mid: Floats, x: float | Fraction) -> int:
     a = scaled(mid)
     shift = Scaled(identity(len(mid)).matrix * x.numerator, 0)
     return _inertia(Scaled(a.matrix * x.denominator, a.exponent).minus(shift)).negative
+
+
+def positive_below(mid: Floats) -> float | None:
+    """A lower bound of the smallest eigenvalue of `mid` if that is not negative, else None.
+
+    0 if it is 0; if it is positive, a number that is less than 2**-8 of itself below it, or the least binary64 number. By
+    `count_below`: no eigenvalue is below the bound. Raises InputRejected as `inertia` does.
+    """
+    counted = inertia(mid)
+    if counted.negative:
+        return None
+    if counted.zero or not len(mid):
+        return 0.0
+    top = math.frexp(float(mid.diagonal().min()))[1]  # the smallest eigenvalue is no larger than a diagonal entry
+    low, high = math.ldexp(1.0, -1074), math.ldexp(1.0, min(top, 1023))
+    if count_below(mid, low):
+        return 0.0
+    while high > low * (1 + 2.0**-8):
+        # by exponents as long as they differ
+        middle = math.sqrt(low) * math.sqrt(high) if high > 4 * low else (low + high) / 2
+        if not low < middle < high:
+            break
+        if count_below(mid, middle):
+            high = middle
+        else:
+            low = middle
+    return low
 
 
 def _inertia(a: Scaled) -> Inertia:

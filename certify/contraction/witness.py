@@ -19,6 +19,7 @@ import numpy as np
 from certify.arithmetic.directed import round_down
 from certify.arithmetic.formats import Floats
 from certify.contraction.cholesky import Integers, cholesky, fixed_point, inverse_iterated, quotient
+from certify.contraction.inertia import MAX_ORDER, positive_below
 from certify.contraction.rows import approximate_eigenbasis
 from certify.contraction.scaled import Scaled, identity, interval_matrix, row_sum_norm, scaled
 from certify.errors import InputRejected
@@ -48,10 +49,10 @@ class Witness:
 
 
 class Bound(NamedTuple):
-    """A verified bound of an eigenvalue, and the witness it is recomputed from."""
+    """A verified bound of an eigenvalue, and the witness it is recomputed from; None if eigenvalues were counted."""
 
     value: float
-    witness: Witness
+    witness: Witness | None
 
 
 def verify(mid: Floats, rad: Floats, witness: Witness) -> float:
@@ -103,11 +104,18 @@ def lower_bound(mid: Floats, rad: Floats) -> Bound:
 
     With a zero radius it is within 2**-40 |lambda_min| of the smallest eigenvalue of mid, or within 2**-150 of the
     largest entry where that is more, unless the search gives up on a badly graded matrix. A radius costs its infinity
-    norm in full. Raises InputRejected as `verify` does.
+    norm in full. No factor shows that a singular matrix has no negative eigenvalue, nor is one found for every badly graded
+    matrix: where it proves no positive bound of a single matrix, the eigenvalues are counted (`positive_below`).
+    Raises InputRejected as `verify` does.
     """
     mid, rad = interval_matrix(mid, rad)
     witness = _search(mid, rad)
-    return Bound(verify(mid, rad, witness), witness)
+    value = verify(mid, rad, witness)
+    if value <= 0 and not rad.any() and len(mid) <= MAX_ORDER:
+        counted = positive_below(mid)
+        if counted is not None:
+            return Bound(counted, None)
+    return Bound(value, witness)
 
 
 def upper_bound(mid: Floats, rad: Floats) -> Bound:

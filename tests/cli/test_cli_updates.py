@@ -183,3 +183,11 @@ def test_replayed_entry(certify, state_file, monkeypatch):
     assert enough.exit_code == 0, enough.stderr
     assert "replayed, then at most" in words(enough.stdout)
     assert "after entry" in enough.stdout
+
+
+def test_a_tolerance_that_is_met_already(certify, state_file):
+    """No update is needed: the sentence says so, and there is no table of none."""
+    result = certify("updates", state_file(), "--tol", "0.9")
+    assert result.exit_code == 0, result.stderr
+    assert "W is within 0.9 of the fixed point of the stage already, and stays so." in words(result.stdout)
+    assert "updates" not in result.stdout.split("floor of rounding")[-1]

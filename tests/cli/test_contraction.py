@@ -79,7 +79,7 @@ def test_lines_of_one_state():
         ("face", "certified", "radius 5.0e-01  q 0.75  on 3 of 4 entries"),
         ("updates", "certified", "5 replayed, then at most 1,234 in float64"),
         ("updates", "undecided", "in float16, float32: no ball is certified"),
-        ("format", "certified", "float64 is the coarsest that gets there and stays"),
+        ("format", "certified", "float64 is the coarsest with a ball that gets there and stays"),
     ]
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certify.contraction.spectrum import count_below, inertia
+from certify.contraction.spectrum import count_below, inertia, positive_below
 from certify.errors import InputRejected
 
 
@@ -108,3 +108,29 @@ def test_orders_that_take_too_long_are_refused():
     """Order 101 is refused at once and the message names it."""
     with pytest.raises(InputRejected, match="101"):
         inertia(np.eye(101))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 5), st.integers(0, 2**32 - 1), st.integers(0, 900))
+def test_the_least_eigenvalue_from_below_by_counting(n, seed, grading):
+    """No eigenvalue is below the bound, one is below 1.01 times the bound; 0 if singular, None if one is negative."""
+    rng = np.random.default_rng(seed)
+    factor = np.tril(rng.integers(-3, 4, size=(n, n))).astype(float)
+    scales = 2.0 ** -rng.integers(0, grading // 10 + 1, size=n)
+    mid = (factor @ factor.T) * scales[:, None] * scales[None, :]
+    bound = positive_below(mid)
+    if (np.diag(factor) == 0).any():
+        assert bound == 0.0
+    else:
+        assert bound > 0
+        assert count_below(mid, bound) == 0 < count_below(mid, 1.01 * bound)
+    mid[0, 0] = -1.0
+    assert positive_below(mid) is None
+
+
+def test_eigenvalues_below_the_range_of_binary64():
+    """An eigenvalue just below the least number is bounded by 0, that number itself by itself."""
+    assert positive_below(np.array([[1.0, 2.0**-600], [2.0**-600, 2.0**-1074]])) == 0.0
+    assert positive_below(np.diag([2.0**-1074, 1.0])) == 2.0**-1074
+    a = 2.0**-537
+    assert positive_below(np.array([[1.0, a], [a, a * a]])) == 0.0

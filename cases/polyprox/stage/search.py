@@ -40,9 +40,9 @@ class Search:
 
     @property
     def reason(self) -> str:
-        """Why nothing is certified: the last attempt that came closest, in its own words."""
+        """Why nothing is certified, in the words of the attempt that came closest: a contraction that nearly fits its ball."""
         failed = [a for a in self.attempts if not a.outcome.certified]
-        return min(failed, key=lambda a: a.outcome.q).outcome.reason if failed else ""
+        return min(failed, key=_short_by).outcome.reason if failed else ""
 
 
 def paper_protocol(problem: Problem, method: str, tol: float, radii: Sequence[float] = PAPER_RADII) -> Search:
@@ -150,6 +150,12 @@ def with_new_step(state: State, format: Format) -> State | None:
 def _needed(attempt: Attempt) -> float:
     stage, q = attempt.outcome.stage, attempt.outcome.q
     return 1.01 * (stage.d + stage.eps) / (1 - q) if q < 1 else stage.radius
+
+
+def _short_by(attempt: Attempt) -> tuple[bool, float]:
+    stage, q = attempt.outcome.stage, attempt.outcome.q
+    room = (1 - q) * stage.radius
+    return (False, (stage.d + stage.eps) / room) if q < 1 and room > 0 else (True, q)
 
 
 def _enough(attempt: Attempt, tol: float) -> bool:
