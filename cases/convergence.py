@@ -42,6 +42,8 @@ class Convergence:
     away : bound of the distance from the state to the centre, Frobenius.
     radius, q : of the certified ball that the updates enter, else of the largest; None if no ball is certified.
     entered : replayed updates until a state lies in the ball.
+    posterior : bound of the distance to the fixed point there, from one more update; None if no ball is entered or the
+        order is no one program.
     prediction : counts and bounds from there on; None if no ball is entered.
     distances : shape (k + 1,), Frobenius distance to the centre after 0 .. k replayed updates; empty if not asked for.
     spectrum : of the Hessian; None if no entry moves.
@@ -53,6 +55,7 @@ class Convergence:
     radius: float | None
     q: float | None
     entered: int
+    posterior: float | None
     prediction: Prediction | None
     distances: Floats
     spectrum: Spectrum | None

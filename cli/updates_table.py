@@ -74,6 +74,14 @@ def _print_numbers(console: Console, found: Convergence, format: str) -> None:
     from rich.table import Table
 
     pairs = [("distance to the centre", decimal_up(Fraction(found.away), DIGITS))]
+    if found.posterior is not None:
+        when = f" after {found.entered:,} updates" if found.entered else ""
+        pairs.append(
+            (
+                "distance to the fixed point",
+                f"{decimal_up(Fraction(found.posterior), DIGITS)}{when}, from one more update",
+            )
+        )
     if found.radius is not None and found.q is not None:
         ball = f"radius {number_down(Fraction(found.radius), DIGITS)}, q {contraction_factor(Fraction(found.q))}"
         pairs.append(("certified ball", ball))

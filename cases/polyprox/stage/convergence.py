@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from certify.arithmetic import Format
 from certify.certificate import Verdict
 from certify.contraction.modal import Prediction
+from certify.contraction.updates import posterior_bound
 
 from ..state import State
 from .methods import Attempt
@@ -92,6 +93,7 @@ def converge(state: State, format: Format, options: Options, further: int, progr
         radius=None if ball is None else ball.outcome.stage.radius,
         q=None if ball is None else ball.outcome.q,
         entered=entered,
+        posterior=None if way.entry is None or way.attempt is None else posterior(problem, way.entry, way.attempt),
         prediction=predicted,
         distances=distances(problem, state.W, shown, progress) if further else np.empty(0),
         spectrum=spectrum(problem, ball),
@@ -120,6 +122,17 @@ def _enter(found: Search, W: NDArray[np.float64], options: Options, progress: Pr
     if tighter is not None and isinstance(enter(problem, tighter, entry.W, 0), Entry):
         return entry, tighter
     return entry, largest
+
+
+def posterior(problem: Problem, entry: Entry, attempt: Attempt) -> float | None:
+    """Bound of the distance of an entered state to the fixed point, from what one more update of the program moves it.
+
+    It lies on the face of the ball, where the update is q-Lipschitz; eps is what the program may be wrong by.
+    """
+    after = next(islice(replay(problem, entry.W), 1, 2), None)
+    if after is None:
+        return None
+    return posterior_bound(distance(entry.W, after), attempt.outcome.q, attempt.outcome.stage.eps)
 
 
 def distances(problem: Problem, start: NDArray[np.float64], count: int, progress: Progress) -> NDArray[np.float64]:
