@@ -98,7 +98,7 @@ def _updates_to(ball: Ball, offset: list[arb], tol: Fraction) -> int:
     if most == 0 or not face:
         return most
     modes, box, eps, q = centre.modes(face), centre.box(face, ball.radius), real(ball.eps).upper(), real(ball.q).upper()
-    (low, high), steps = modes.ends([ZERO] * len(face)), []
+    (low, high, _), steps = centre.spectrum(face), []
     for t in (
         ball.radius * 2.0**-k for k in _SHARES
     ):  # where ||W - U|| <= t: ||K(W) - K(U)|| <= v, ||I - gamma K(W)|| <= rate

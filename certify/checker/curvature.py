@@ -24,7 +24,7 @@ from certify.checker.saved import State
 
 Entries = tuple[tuple[int, int], ...]
 BITS, EXACT = 192, 1 << 15  # of ball arithmetic: no proof rests on them, only whether there is one
-LARGEST, MOST_POWERS = 300, 2_000_000  # entries of a dense Hessian; numbers in the powers of Y
+LARGEST, MANY, MOST_POWERS = 400, 300, 2_000_000  # entries of a Hessian, and of one for a norm; numbers in powers of Y
 ZERO = arb(0)
 
 
@@ -132,20 +132,34 @@ class Centre:
         return modes_of(K, *eigenbasis(K))
 
     @cache  # noqa: B019
+    def spectrum(self, entries: Entries) -> tuple[arb, arb, arb_mat | None]:
+        """Bounds of the eigenvalues of K(U) on n > 0 entries; T with T^T K(U) T = I if K(U) > 0 is proved."""
+        K = self.box(entries, 0.0).K
+        high, T = largest(K), inverse_factor(K)
+        if T is None:
+            return high - largest(arb_mat(K.nrows(), K.nrows(), 1) * high - K), high, T
+        return 1 / largest(T * T.transpose()), high, T  # of the inverse of K(U)
+
+    @cache  # noqa: B019
     def curvature(self, entries: Entries, radius: float) -> tuple[arb, arb]:
-        """Bounds of the eigenvalues of K(W) on n > 0 entries over the ball: Weyl's, Gershgorin's, and relative to K(U)."""
-        box, modes, n = self.box(entries, radius), self.modes(entries), len(entries)
-        (low, high), v, Q = modes.ends([ZERO] * n), norm(box.V), each(abs, modes.Q)
-        bounds = [(low - v, high + v), modes.ends((Q.transpose() * (box.V * (Q * arb_mat(n, 1, [1] * n)))).entries())]
-        T = inverse_factor(box.K)
+        """Bounds of the eigenvalues of K(W) on n > 0 entries over the ball: Weyl's, and relative to K(U)."""
+        box, (low, high, T) = self.box(entries, radius), self.spectrum(entries)
+        v = norm(box.V)
+        bounds = [(low - v, high + v)]
         if T is not None:
             size = each(abs, T).transpose()
             pull, shift = (real(length((A * x).entries())) for A, x in ((T.transpose(), box.H), (size, box.V_H)))
             e = norm(size * box.V_h * size.transpose()) + self.rho * (2 * pull * shift + shift * shift)
-            bounds += [((1 - e) * low, (1 + e) * high)] if low > 0 and e < 1 else []
+            bounds += [((1 - e) * low, (1 + e) * high)] if e < 1 else []
         return -least(-x.lower() for x, _ in bounds), least(x.upper() for _, x in bounds)
 
-    def by_constants(self, entries: Entries, radius: float, still: bool) -> tuple[arb, arb]:
+    def by_rows(self, entries: Entries, radius: float) -> tuple[arb, arb]:
+        """The same by row sums in an eigenbasis of K(U): Gershgorin's."""
+        modes, ones = self.modes(entries), arb_mat(len(entries), 1, [1] * len(entries))
+        Q = each(abs, modes.Q)
+        return modes.ends((Q.transpose() * (self.box(entries, radius).V * (Q * ones))).entries())
+
+    def by_constants(self, entries: Entries, radius: float, still: bool = False) -> tuple[arb, arb]:
         """The same by the paper's constants for ||W|| <= R = ||U|| + r and Weyl, from K(U) or from S = K(0); N > 1."""
         N, R = self.state.N, real(length(self.U.entries())) + radius
         y, c = 1 + R * R / N, abs(self.alpha + self.rho * self._parts(entries, 0.0)[1])
@@ -153,13 +167,13 @@ class Centre:
         c_h, c_H, L_H, T_H = y**N - 1 - R * R, 2 * R * a, 2 * a + 4 * R * R * b, 12 * R * b + 8 * R**3 * d
         near, far = radius * (c * T_H + 3 * self.rho * c_H * L_H), (abs(self.alpha) + self.rho * c_h) * L_H
         base = Centre(replace(self.state, W=[[0.0] * self.state.p] * self.state.p)) if still else self
-        low, high = base.modes(entries).ends([ZERO] * len(entries))
+        low, high, _ = base.spectrum(entries)
         return (low - far, high + far + self.rho * c_H * c_H) if still else (low - near, high + near)
 
     @cache  # noqa: B019
     def reach(self, radius: float) -> arb:
         """A bound of ||K(W)|| on all allowed entries, n > 0, over the ball; of many by the norms of its three parts."""
-        if len(self.allowed) <= LARGEST:
+        if len(self.allowed) <= MANY:
             box = self.box(self.allowed, radius)
             return norm(each(abs, box.K) + box.V)
         (_, fixed), (W, Y) = self._powers((), 0.0), self._powers(self.allowed, radius)
@@ -213,18 +227,34 @@ def norm(B: arb_mat) -> arb:
     return best
 
 
+def largest(A: arb_mat) -> arb:
+    """An upper bound of ||A||, symmetric A (n, n), n > 0: (tr A^m)^(1/m), m = 2**24, or less where that changes little."""
+    bound = arb(1)
+    for k in range(1, 25):  # ||A||^2 = ||A^2|| = t ||A^2 / t||, and the last of these is at most 1, as tr A^2 <= t
+        A = A * A
+        t = A.trace().upper()
+        bound *= (step := t.root(1 << k))
+        if t == 0 or (k > 1 and step > 1 - arb(2) ** -25):
+            break
+        A /= t
+    return bound.upper()
+
+
 def inverse_factor(A: arb_mat) -> arb_mat | None:
-    """The upper triangular T with T^T A T = I of symmetric A (n, n), by Gram-Schmidt; None if A > 0 is not proved."""
-    n, columns = A.nrows(), list[list[arb]]()
-    for k, row in enumerate(A.tolist()):
-        T = arb_mat(columns) if columns else arb_mat(1, n)
-        z = T * arb_mat(n, 1, row)
-        square = A[k, k] - sum((a * a for a in z.entries()), ZERO)
-        if not square > 0:
-            return None
-        projected = (z.transpose() * T).entries()
-        columns.append([((j == k) - x) / square.sqrt() for j, x in enumerate(projected)])
-    return arb_mat(columns).transpose()
+    """The upper triangular T with T^T A T = I of symmetric A (n, n), n > 0; None if A > 0 is not proved."""
+    n, rows, half = A.nrows(), A.tolist(), A.nrows() // 2
+    if n == 1:
+        return arb_mat([[1 / A[0, 0].sqrt()]]) if A[0, 0] > 0 else None
+    top, side, rest = (arb_mat([row[columns] for row in part]) for part, columns in (
+        (rows[:half], slice(half)), (rows[:half], slice(half, n)), (rows[half:], slice(half, n))
+    ))  # fmt: skip
+    if (T := inverse_factor(top)) is None:
+        return None
+    X = T.transpose() * side  # [[T, -T X R], [0, R]], where R belongs to the Schur complement
+    if (R := inverse_factor(rest - X.transpose() * X)) is None:
+        return None
+    upper = [[*left, *right] for left, right in zip(T.tolist(), (-(T * X * R)).tolist(), strict=True)]
+    return arb_mat(upper + [[arb(0)] * half + row for row in R.tolist()])
 
 
 def eigenbasis(A: arb_mat) -> tuple[list[arb], arb_mat]:

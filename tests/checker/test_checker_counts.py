@@ -308,6 +308,7 @@ def test_counts_hold_where_the_curvature_varies_most(share: float, side: int) ->
         U={(0, 1): arb(9)},
         box=box,
         modes=lambda face: modes_of(arb_mat([[1]]), [arb(1)], arb_mat([[1]])),
+        spectrum=lambda face: (arb(1), arb(1), None),
     )
     q = Fraction(1) - Fraction(gamma) * (1 - Fraction(slope) * Fraction(r))
     ball = SimpleNamespace(

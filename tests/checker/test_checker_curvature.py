@@ -12,7 +12,7 @@ from flint import arb, arb_mat, ctx, fmpq
 from stage_reports import plain
 
 from certify.checker import curvature
-from certify.checker.curvature import BITS, Centre, Modes, eigenbasis, inverse_factor, modes_of, norm
+from certify.checker.curvature import BITS, Centre, Modes, eigenbasis, inverse_factor, largest, modes_of, norm
 from certify.checker.document import Beyond, Rejected
 
 Rows = list[list[Fraction]]
@@ -185,6 +185,55 @@ def test_spectra_of_intervals_contain_those_of_their_members(seed: int) -> None:
             assert float(high.upper()) >= member[-1] - 1e-12
 
 
+@pytest.mark.parametrize(("rows", "eigenvalues"), MATRICES)
+def test_the_largest_eigenvalue_is_met_from_above(rows: list[list[int]], eigenvalues: list[int]) -> None:
+    """In size; by less than 2**-24 n: multiple ones, one that dwarfs the rest, and of both signs."""
+    most = max(map(abs, eigenvalues))
+    for scale in (1, 3, arb(2) ** 900, arb(3) ** -700):
+        bound = largest(arb_mat(rows) * scale)
+        assert most * scale <= bound <= most * scale * (1 + arb(2) ** -24 * len(rows))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_largest_holds_for_every_member(seed: int) -> None:
+    """Of an interval matrix, whatever the gap to the second eigenvalue; none, NaN and infinity give no false bound."""
+    rng = np.random.default_rng(seed)
+    n = 2 + 5 * seed
+    Q = np.linalg.qr(rng.normal(size=(n, n)))[0]
+    for gap in (0.0, 1e-9, 1e-5, 0.3):
+        mid = Q * (1 - gap * np.arange(n)) @ Q.T
+        mid = (mid + mid.T) / 2
+        E = rng.normal(size=(n, n))
+        E = (E + E.T) * 1e-3
+        ball = arb_mat(
+            [[arb(float(x), abs(float(e))) for x, e in zip(*r, strict=True)] for r in zip(mid, E, strict=True)]
+        )
+        assert not float(largest(ball)) < np.linalg.norm(mid + E, 2) - 1e-13
+        exact = largest(arb_mat(mid.tolist()))
+        assert np.linalg.norm(mid, 2) - 1e-13 <= float(exact) <= np.linalg.norm(mid, 2) + 1e-6
+    assert largest(arb_mat(3, 3)) == 0
+    for bad in ("nan", "inf"):
+        assert not largest(arb_mat([[arb(bad), 0], [0, 1]])).is_finite()
+
+
+@pytest.mark.parametrize("seed", [3, 5, 7])
+def test_the_spectrum_of_a_centre_is_that_of_its_hessian(seed: int) -> None:
+    """From outside, within 1e-6 relatively; where K is indefinite, too, and there is no factor then."""
+    for alpha in (0.375, -40.0):
+        centre = Centre(plain(state_of(seed, 4, 4, alpha=alpha)))
+        K = np.array([[float(x) for x in row] for row in centre.box(centre.allowed, 0.0).K.tolist()])
+        values = np.linalg.eigvalsh(K)
+        low, high, T = centre.spectrum(centre.allowed)
+        assert (T is None) == (values[0] < 0)
+        assert float(low) <= values[0] + 1e-12 * abs(values).max()
+        assert float(high) >= values[-1] - 1e-12 * abs(values).max()
+        if T is not None:
+            assert float(low) >= values[0] * (1 - 1e-6)
+            assert float(high) <= values[-1] * (1 + 1e-6)
+        else:
+            assert float(low) >= -3 * abs(values).max()
+
+
 def test_a_basis_that_is_none_proves_nothing() -> None:
     """||Q^T Q - I|| >= 1."""
     with pytest.raises(Rejected, match="eigenbasis"):
@@ -236,8 +285,9 @@ def test_curvature_and_reach_hold_on_the_ball(seed: int, radius: float, monkeypa
     centre = Centre(plain(state))
     low, high = centre.curvature(centre.allowed, radius)
     near, wide = (centre.by_constants(centre.allowed, radius, still) for still in (False, True))
+    rows = centre.by_rows(centre.allowed, radius)
     reach = centre.reach(radius)
-    monkeypatch.setattr(curvature, "LARGEST", 0)
+    monkeypatch.setattr(curvature, "MANY", 0)
     blind = Centre(plain(state)).reach(radius)
     assert float(reach) <= 2 * float(blind) <= 4 * float(reach)
     rng = np.random.default_rng(seed)
@@ -248,8 +298,8 @@ def test_curvature_and_reach_hold_on_the_ball(seed: int, radius: float, monkeypa
         for (i, j), x in zip(centre.allowed, step.tolist(), strict=True):
             W[i][j] += Fraction(x)
         values = np.linalg.eigvalsh(np.array(exact_hessian(state, W)[0], dtype=float))
-        assert max(float(x[0].lower()) for x in ((low, high), near, wide)) <= values[0] + 1e-9
-        assert min(float(x[1].upper()) for x in ((low, high), near, wide)) >= values[-1] - 1e-9
+        assert max(float(x[0].lower()) for x in ((low, high), near, wide, rows)) <= values[0] + 1e-9
+        assert min(float(x[1].upper()) for x in ((low, high), near, wide, rows)) >= values[-1] - 1e-9
         assert min(float(reach), float(blind)) >= np.abs(values).max() - 1e-9
 
 

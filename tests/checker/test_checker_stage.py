@@ -165,7 +165,7 @@ def test_the_entry_radius_of_many_entries_needs_no_matrix_of_them(monkeypatch: p
     state, claims = faced()
     n = claims[3]["observed"]["face"]
     monkeypatch.setattr(methods, "MANY", n)
-    monkeypatch.setattr(curvature, "LARGEST", n)
+    monkeypatch.setattr(curvature, "MANY", n)
     blind = claims_of(state, methods=("face",), step="new", replay=400)
     small, large = (float.fromhex(c["bounds"]["entry_radius"]) for c in (blind[0], claims[3]))
     assert large / 4 <= small <= large
@@ -222,7 +222,7 @@ def test_a_norm_by_parts_holds_where_one_part_is_all(part: str, monkeypatch: pyt
     problem, r = Problem(state, BINARY64), 1e-6
     over = hessian(state, U, r, problem.allowed)
     norm = np.linalg.norm(over.K.mid, 2)
-    monkeypatch.setattr(curvature, "LARGEST", 0)
+    monkeypatch.setattr(curvature, "MANY", 0)
     for bound in (methods._norm_by_parts(problem, r, over), float(Centre(plain(state)).reach(r))):
         assert norm <= bound <= 3 * norm
 
