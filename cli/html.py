@@ -77,11 +77,14 @@ def _checked(data: bytes, report: str, state: str) -> dict[str, Check]:
     from certify.page import Check, Status
     from certify.states.tensors import MAX_BYTES
 
-    folder = os.path.dirname(report) if report != DASH else ""
+    def beside(name: str) -> bytes:
+        try:
+            return read_bytes(os.path.join(os.path.dirname(report), name), MAX_BYTES)
+        except InputRejected as error:  # the claim's fault, or the report's
+            raise Rejected(error.problem) from error
+
     try:
-        found = check(
-            data, read_bytes(state, MAX_BYTES), lambda name: read_bytes(os.path.join(folder, name), MAX_BYTES)
-        )
+        found = check(data, read_bytes(state, MAX_BYTES), beside)
     except Rejected as error:
         raise InputRejected(str(error).rstrip("."), "give the state that the report is about") from error
     except Beyond as error:

@@ -156,16 +156,15 @@ def certify_and_report(
     """Certify, write the report and its page, print the summary; the exit code of the verdict. Raises InputRejected."""
     from certify.cli.progress import progress
 
-    from certify.certificate import encode
-    from certify.states import write_atomically
+    from certify.certificate import encode, write
 
     with progress() as moving:
         report = case.certify(saved, options, moving)
+    if output != DASH:
+        report = write(report, output)
     data = encode(report)
     if output == DASH:
         write_output(data)
-    else:
-        write_atomically(output, data)
     size, seconds = len(data) / 1000, time.perf_counter() - started
     print_summary(report, output, f" ({size:.0f} kB, in {seconds:.1f} s)")
     if html is not None:

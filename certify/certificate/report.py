@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from certify.certificate.claims import Claim, Verdict, overall, plain
+from certify.certificate.side_files import detached
 from certify.errors import InputRejected
 from certify.states.atomic import write_atomically
 from certify.states.quoting import quoted
@@ -126,14 +127,24 @@ def decode(data: bytes, name: str) -> Report:
     return report
 
 
-def write(report: Report, path: str | os.PathLike[str]) -> None:
-    """Write a report in one step: a reader sees the old file or the whole new one.
+def write(report: Report, path: str | os.PathLike[str]) -> Report:
+    """Write a report in one step: a reader sees the old file or the whole new one. Returns it as it was written.
+
+    Large witnesses go into files beside it before (`certify.certificate.side_files`), so that a report that is there has its
+    files whenever this is interrupted. A device or a pipe has no files beside it, and gets the report in one piece.
 
     Raises
     ------
-    InputRejected : the report holds no claim, or the file cannot be written.
+    InputRejected : the report holds no claim, or a file cannot be written.
     """
-    write_atomically(path, encode(report))
+    files: dict[str, bytes] = {}
+    if os.path.isfile(path) or not os.path.exists(path):
+        report, files = detached(report)
+    data = encode(report)
+    for name, contents in files.items():
+        write_atomically(os.path.join(os.path.dirname(os.fspath(path)), name), contents)
+    write_atomically(path, data)
+    return report
 
 
 def read(path: str | os.PathLike[str]) -> Report:

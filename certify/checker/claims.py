@@ -28,7 +28,7 @@ from certify.checker.document import (
 )
 from certify.checker.program import Program, from_file, inputs_of, polyprox
 from certify.checker.rounding import FORMATS, Running, emulate, exact
-from certify.checker.saved import Saved, State, States
+from certify.checker.saved import Saved, State, States, rows_of
 
 DOC = "docs/theory/rounding.md"
 POINT = {"kind": "point"}
@@ -39,6 +39,7 @@ class Context:
 
     def __init__(self, subject: Any, claims: dict[str, Claim], saved: Saved, files: Callable[[str], bytes]) -> None:
         self.claims, self.case, self.several, self.cache = claims, subject.get("case"), False, dict[Any, Any]()
+        self.files = files
         self.findings: dict[str, Finding | None] = {}
         self.states: Any = None
         if self.case == "polyprox":
@@ -102,6 +103,21 @@ class Context:
         key = ("running", id(program), format, tuple(lower), tuple(upper))
         bounds: Running = self.cached(key, lambda: Running(program, FORMATS[format], lower, upper))
         return bounds
+
+    def witness(self, claim: Claim) -> dict[str, Any]:
+        """The witness of a claim, with the arrays of the file that it may name in their places."""
+        witness: dict[str, Any] = claim["witness"] or {}
+        if "file" not in witness:
+            return witness
+        file, digest = (witness[key] for key in SIDE_FILE)
+        if self.cached(("digest", file), lambda: hashlib.sha256(self.files(file)).hexdigest()) != digest:
+            raise Rejected(f"its witness file {file} is not the one that the report names: its digest differs")
+        rows: dict[str, Any] = self.cached(
+            ("rows", file), lambda: rows_of(self.files(file), f"its witness file {file}")
+        )
+        if set(rows) & set(witness):
+            raise Rejected(f"its witness and its witness file both hold {shown(sorted(set(rows) & set(witness))[0])}")
+        return {key: x for key, x in witness.items() if key not in SIDE_FILE} | rows
 
     def proved(self, name: Any) -> Claim:
         """A certified claim of this report, after checking it."""
@@ -227,9 +243,10 @@ def check_range(claim: Claim, context: Context) -> Finding:
         peak = Fraction(s.format.fl(s.bounds().peak))
         require_upper(claim, "max_magnitude", peak)
         return proved(claim, max_magnitude=peak)
-    first = emulate(s.program, s.format, witnessed(claim["witness"], s))[1]
+    witness = context.witness(claim)
+    first = emulate(s.program, s.format, witnessed(witness, s))[1]
     place = None if first is None else s.program.place(first)
-    if place != (claim["witness"]["layer"], claim["witness"]["register"]):
+    if place != (witness["layer"], witness["register"]):
         raise Rejected(f"from its witness the first overflow is in {' '.join(place) if place else 'no place'}")
     return proved(claim)
 

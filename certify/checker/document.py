@@ -137,8 +137,8 @@ def claims_of(report: Any) -> dict[str, Claim]:
     for k, claim in enumerate(report["claims"][:_MAX_CLAIMS]):
         what = f"claim {shown(claim['id'])[1:-1] if isinstance(claim, dict) and 'id' in claim else k}"
         require_shape(claim, _CLAIM, what)
-        if "file" in (claim["witness"] or {}):
-            require_shape(claim["witness"], SIDE_FILE, f"{what}: witness")
+        if "file" in (witness := claim["witness"] or {}):
+            require_shape({key: x for key, x in witness.items() if key in SIDE_FILE}, SIDE_FILE, f"{what}: witness")
         if not all(fits(x, _TEXT) for x in [*claim["assumptions"], *claim["display"].values()]):
             raise Rejected(f"{what}: assumptions or display are not texts")
         if claim["id"].split("/")[0] != claim["kind"] or claim["id"] in claims:

@@ -23,6 +23,7 @@ _NPY = re.compile(
     rb"\{'descr': '(.)([fiub][1248])', 'fortran_order': (False|True), 'shape': \(([0-9, ]*)\),? ?\} {0,64}\n?",
     re.DOTALL,
 )
+MOST_ROWS = 8 << 20  # bytes of a witness file
 _PER_STATE = ("alpha", "rho", "gamma")
 CONTROLS = (*_PER_STATE, "lam", "b")
 
@@ -71,6 +72,20 @@ def read(data: bytes, what: str) -> Saved:
             raise Rejected(f"{what}: the type {shown(kind)}, shape and bytes of {shown(name)} do not fit together")
         tensors[name] = Tensor(_TYPES[kind], sizes, raw)
     return Saved(tensors, metadata)
+
+
+def rows_of(data: bytes, what: str) -> dict[str, Any]:
+    """The arrays of a witness file as lists of number strings; inputs/NAME is NAME in the object inputs."""
+    if len(data) > MOST_ROWS:
+        raise Beyond(f"{what} has more than {MOST_ROWS} bytes")
+    tensors = read(data, what).tensors
+    if any(tensor.dtype != "float64" or len(tensor.shape) != 1 for tensor in tensors.values()):
+        raise Rejected(f"{what} holds something else than rows of float64 numbers")
+    rows = {name: [x.hex() for x in tensor.values()] for name, tensor in tensors.items()}
+    inputs = {name[7:]: row for name, row in rows.items() if name.startswith("inputs/")}
+    return {name: row for name, row in rows.items() if not name.startswith("inputs/")} | (
+        {"inputs": inputs} if inputs else {}
+    )
 
 
 def _from_safetensors(data: bytes, what: str) -> tuple[dict[str, Any], Any]:

@@ -84,7 +84,7 @@ def centre_of(claim: Claim, context: Any) -> Centre:
     step, gamma = given.get("step"), binary64(given.get("gamma"))
     if step not in ("recorded", "new") or gamma <= 0 or (step == "recorded" and gamma != state.gamma):
         raise Rejected(f"its step {shown(step)} is not recorded, of size {state.gamma!r}, or new with a positive size")
-    U = document.matrix((claim["witness"] or {}).get("center"), state.p, "the centre")
+    U = document.matrix(context.witness(claim).get("center"), state.p, "the centre")
     key = ("stage", given["state"], gamma, tuple(map(tuple, U)))
     centre: Centre = context.cached(key, lambda: Centre(replace(state, W=U, gamma=gamma, b=0)))
     if any(centre.U[e] != 0 for e in set(centre.square) - set(centre.allowed)):
@@ -123,7 +123,7 @@ def check_contraction(claim: Claim, context: Any) -> Finding:
             bounds=["kappa", "cube"] if refuted else names, optional=["smallest_radius"] * (face and not refuted),
         )  # fmt: skip
         tol = Fraction(binary64(given["tol"]))
-        return _refuted(claim, centre) if refuted else _certified(claim, centre, context, tol)
+        return _refuted(claim, centre, context) if refuted else _certified(claim, centre, context, tol)
 
 
 def _certified(claim: Claim, centre: Centre, context: Any, tol: Fraction) -> Finding:
@@ -147,14 +147,14 @@ def _certified(claim: Claim, centre: Centre, context: Any, tol: Fraction) -> Fin
     return proved(claim, **own)
 
 
-def _refuted(claim: Claim, centre: Centre) -> Finding:
+def _refuted(claim: Claim, centre: Centre, context: Any) -> Finding:
     """P contracts no neighbourhood of a fixed point W_* where its derivative, I - gamma K_FF, has an eigenvalue beyond 1.
 
     It is in the cube |W_F - U_F| <= r, as x -> x - C G(x), G = grad J_F + lam sign(U_F), maps that into its inside.
     """
     r, kappa = binary64(claim["bounds"]["cube"]), number(claim["bounds"]["kappa"])
     active: Entries = tuple(e for e in centre.allowed if centre.U[e] != 0)
-    texts, n = claim["witness"].get("vector"), len(active)
+    texts, n = context.witness(claim).get("vector"), len(active)
     if not (r > 0 and active and isinstance(texts, list) and len(texts) == n):
         raise Rejected("its cube or vector does not fit the active entries of the centre")
     box = centre.box(active, r)

@@ -16,6 +16,7 @@ from certify.cases.kernel.report import kernel_report
 from certify.cases.polyprox import State, corpus
 from checker_reports import Report, changed, claim_of, no_files, report_of, small_states
 
+from certify.certificate import side_files
 from certify.checker import check
 
 METHODS = ("global", "local", "interval", "face")
@@ -110,6 +111,20 @@ def _kernel() -> Family:
         return held[name] if name in held else no_files(name)
 
     return _family(json.loads(held["r.json"]), state, files=files)
+
+
+def detached(report: Any) -> tuple[Any, dict[str, bytes]]:
+    """The report, good or bad, with every witness in a file that can be, however small; and those files."""
+    files, claims = dict[str, bytes](), []
+    for claim in report["claims"]:
+        if isinstance(claim.get("witness"), dict) and "file" not in claim["witness"]:
+            rest, rows = side_files._separated(claim["witness"])
+            if rows:
+                reference, data = side_files._file(rows)
+                files[reference["file"]] = data
+                claim = claim | {"witness": rest | reference}
+        claims.append(claim)
+    return report | {"claims": claims}, files
 
 
 @cache

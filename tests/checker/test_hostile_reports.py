@@ -134,6 +134,32 @@ def test_hostile_claims(tmp_path: Path, where: tuple[str, str], what: str, chang
     assert where[1] in line
 
 
+def bomb() -> bytes:
+    """An archive of 64 kB that unpacks to 64 MB."""
+    stream = io.BytesIO()
+    np.savez_compressed(stream, center=np.zeros(1 << 23))
+    return stream.getvalue()
+
+
+WITNESSES: dict[str, Callable[[], bytes]] = {
+    "a million numbers": lambda: encode_safetensors({"center": np.full((1 << 20) - 100, 0.1)}, {}),
+    "ten thousand rows": lambda: encode_safetensors({str(k): np.ones(1) for k in range(10_000)}, {}),
+    "a zip bomb": bomb,
+    "nan": lambda: encode_safetensors({"center": np.full(9, np.nan)}, {}),
+    "nothing": lambda: b"",
+}
+
+
+@pytest.mark.parametrize("what", WITNESSES)
+def test_hostile_witness_files(tmp_path: Path, what: str) -> None:
+    """Under the digest that the report names."""
+    family, data = families()["stage"], WITNESSES[what]()
+    witness = {"file": "w.bin", "sha256": hashlib.sha256(data).hexdigest()}
+    report = spoiled(family, FACE[1], lambda claim: claim.update(witness=witness))
+    (line, *_) = checked(tmp_path, report, family.state, {"w.bin": data})
+    assert FACE[1] in line
+
+
 def graph_of(
     family: Family, change: Callable[[dict[str, Any], dict[str, str]], object]
 ) -> tuple[Any, dict[str, bytes]]:

@@ -250,10 +250,9 @@ class StageCertifier:
             "face": attempt.face,
             "allowed": int(np.count_nonzero(state.M)),
         }
-        witness: dict[str, Any] = {
-            "center": [to_hex(x) for x in self.problem.center.ravel().tolist()],
-            "attempts": [_attempt(a) for a in attempts],
-        }
+        witness: dict[str, Any] = {"center": [to_hex(x) for x in self.problem.center.ravel().tolist()]}
+        if verdict is Verdict.UNDECIDED:  # there is nothing to prove again, and what failed is of interest
+            witness = {"attempts": [_attempt(a) for a in attempts]}
         if method == "face":
             found = spectrum(self.problem, attempt if verdict is Verdict.CERTIFIED else None)
             observed["spectrum"] = [] if found is None else [f"{x:.4g}" for x in found.values.tolist()]
