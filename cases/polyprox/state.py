@@ -113,8 +113,8 @@ class State:
 def states_from(saved: Saved) -> list[State]:
     """Return the states of a saved file, one or a whole trajectory, in order.
 
-    Tensors: ``W (p, p)`` or ``(T, p, p)``, ``Sigma (p, p)`` or ``X (m, p)`` (then ``Sigma`` is the covariance of the
-    centred columns), ``M (p, p)``. Controls: metadata strings (decimal or hexadecimal) or 0-d arrays; ``alpha``,
+    Tensors: ``W (p, p)`` or ``(T, p, p)``, ``Sigma (p, p)`` or ``X (m, p)`` (then ``Sigma`` is the covariance of its
+    columns, rounded once), ``M (p, p)``. Controls: metadata strings (decimal or hexadecimal) or 0-d arrays; ``alpha``,
     ``rho``, ``gamma`` of a trajectory may be ``(T,)``.
 
     Raises
@@ -212,16 +212,25 @@ def _exact_text(value: float | int) -> str:
     return str(value) if isinstance(value, int) else value.hex()
 
 
-def _covariance(X: NDArray[Any]) -> NDArray[np.float64]:
+def _covariance(X: ArrayLike) -> NDArray[np.float64]:
+    """The covariance of the columns, over m: exact, and each entry rounded once, so that no order of sums enters."""
+    from flint import fmpz_mat
+
     data = _numeric("X", X).astype(np.float64)
-    if data.ndim != 2 or data.shape[0] == 0:
+    if data.ndim != 2 or 0 in data.shape:
         raise InputRejected(f"X has shape {data.shape}", "save the data as (m, p), one row a sample")
     if not np.all(np.isfinite(data)):
         raise InputRejected("X holds a value that is not finite", "drop or impute those samples")
-    with np.errstate(over="ignore", invalid="ignore"):
-        centred = data - data.mean(axis=0)
-        covariance: NDArray[np.float64] = centred.T @ centred / len(data)
-    return covariance
+    m, p = data.shape
+    ratios = [x.as_integer_ratio() for x in data.ravel().tolist()]
+    scale = max(under for _, under in ratios)  # powers of two
+    whole = fmpz_mat(m, p, [over * (scale // under) for over, under in ratios])
+    sums, products = fmpz_mat(1, m, [1] * m) * whole, whole.transpose() * whole
+    moments = [[int(m * products[i, j] - sums[0, i] * sums[0, j]) for j in range(p)] for i in range(p)]
+    try:  # a quotient of integers is rounded to nearest
+        return np.array([[moment / (m * scale) ** 2 for moment in row] for row in moments])
+    except OverflowError:
+        raise InputRejected("the covariance of X overflows", "divide the data by a power of two") from None
 
 
 def _numeric(name: str, value: ArrayLike) -> NDArray[Any]:

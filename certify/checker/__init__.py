@@ -7,9 +7,9 @@ from typing import Any
 
 from certify.checker.claims import Context
 from certify.checker.document import Beyond, Finding, Rejected, claims_of, parse_json
-from certify.checker.saved import read
+from certify.checker.saved import States, read
 
-__all__ = ["Beyond", "Finding", "Rejected", "check", "claims_of", "matches", "parse_json"]
+__all__ = ["Beyond", "Finding", "Rejected", "check", "claims_of", "likeness", "parse_json"]
 
 
 def check(
@@ -30,10 +30,18 @@ def check(
     return findings
 
 
-def matches(subject: Any, state: bytes) -> bool:
-    """Whether a file holds the tensors that a report is about; their digests decide."""
+def likeness(subject: Any, state: bytes) -> int:
+    """How well a file fits a report: 0 if tensors differ; more if its controls agree, too, and it holds nothing else."""
     try:
-        tensors = read(state, "the file").tensors
-        return all(tensors[name].digest() == digest for name, digest in subject["tensors"].items())
+        saved = read(state, "the file")
+        found = saved.of(subject)
+        if any(found.tensors[name].digest() != digest for name, digest in subject["tensors"].items()):
+            return 0
     except (Rejected, Beyond, LookupError, AttributeError):
-        return False
+        return 0
+    try:
+        if subject["case"] == "polyprox":
+            States(found).require_subject(subject)
+    except (Rejected, Beyond):
+        return 1
+    return 2 + (len(found.tensors) == len(saved.tensors))

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from certify.checker import Beyond, Finding, Rejected, check, claims_of, matches, parse_json
+from certify.checker import Beyond, Finding, Rejected, check, claims_of, likeness, parse_json
 from certify.checker.document import MAX_BYTES, shown
 
 DESCRIPTION = "Prove every claim of a report again, from the state file alone."
@@ -64,13 +64,16 @@ def _bytes(path: Path) -> bytes:
 
 
 def _beside(report: Path, data: bytes) -> bytes:
-    """The file beside the report whose tensors have the digests of its subject."""
+    """The file beside the report that fits its subject best; the digests of its tensors decide."""
     claims_of(document := parse_json(data, "the report"))
-    candidates = sorted(x for x in report.parent.iterdir() if x.suffix in (".safetensors", ".npz"))
-    for path in candidates[:MOST_CANDIDATES]:
-        if matches(document["subject"], found := _bytes(path)):
-            return found
-    raise Rejected("no file beside the report holds the state it is about: name it with --state")
+    best, found = 0, b""
+    files = sorted(x for x in report.parent.iterdir() if x.suffix in (".safetensors", ".npz") and x.is_file())
+    for path in files[:MOST_CANDIDATES]:
+        fit = likeness(document["subject"], contents := _bytes(path))
+        best, found = (fit, contents) if fit > best else (best, found)
+    if not best:
+        raise Rejected("no file beside the report holds the state it is about: name it with --state")
+    return found
 
 
 def _lines(findings: list[Finding]) -> list[str]:

@@ -42,6 +42,7 @@ class Context:
         self.files = files
         self.findings: dict[str, Finding | None] = {}
         self.states: Any = None
+        saved = saved.of(subject)
         if self.case == "polyprox":
             self.states = States(saved)
             self.states.require_subject(subject)

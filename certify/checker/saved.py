@@ -8,9 +8,12 @@ import re
 import zipfile
 import zlib
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf, isfinite, prod
 from struct import calcsize, unpack_from
 from typing import Any
+
+from flint import fmpz_mat
 
 from certify.checker.document import MAX_BYTES, Beyond, Rejected, binary64, integer, parse_json, require_shape, shown
 
@@ -23,7 +26,7 @@ _NPY = re.compile(
     rb"\{'descr': '(.)([fiub][1248])', 'fortran_order': (False|True), 'shape': \(([0-9, ]*)\),? ?\} {0,64}\n?",
     re.DOTALL,
 )
-MOST_ROWS = 8 << 20  # bytes of a witness file
+MOST_ROWS, MOST_DATA = 8 << 20, 500_000  # bytes of a witness file, numbers of data
 _PER_STATE = ("alpha", "rho", "gamma")
 CONTROLS = (*_PER_STATE, "lam", "b")
 
@@ -56,6 +59,14 @@ class Saved:
 
     tensors: dict[str, Tensor]
     metadata: dict[str, str]
+
+    def of(self, subject: Any) -> Saved:
+        """What a report is about: the arrays that its subject names, and of a state its scalars; the rest is not read."""
+        rules = {"case": str, "tensors": dict}
+        require_shape({key: subject.get(key) for key in rules}, rules, "the subject of the report")
+        names, scalars = subject["tensors"], (*CONTROLS, "p_max") if subject["case"] == "polyprox" else ()
+        kept = {k: x for k, x in self.tensors.items() if k in names or (k in scalars and not x.shape)}
+        return Saved(kept, self.metadata)
 
 
 def read(data: bytes, what: str) -> Saved:
@@ -123,13 +134,53 @@ def _from_npz(data: bytes, what: str) -> tuple[dict[str, Any], Any]:
             header = _NPY.fullmatch(contents[:start])
             if header is None or name == info.filename or name in found:
                 raise Rejected(f"{what}: {shown(info.filename)} is no array of numbers in a .npy file, or occurs twice")
-            if header[1] == b">" or header[3] == b"True":
-                raise Beyond(f"{what} is big-endian or in Fortran order: save it again with numpy.savez or certify")
-            found[name] = header[2].decode(), list(map(int, re.findall(rb"[0-9]+", header[4]))), contents[start:]
+            kind, shape, raw = header[2].decode(), [*map(int, re.findall(rb"[0-9]+", header[4]))], contents[start:]
+            raw = _swapped(raw, int(kind[1])) if header[1] == b">" else raw
+            if header[3] == b"True" and prod(shape) * int(kind[1]) == len(raw):
+                if prod(shape[:-1]) > 1 << 18:
+                    raise Beyond(
+                        f"{what} is in Fortran order, of many rows: save it again with numpy.ascontiguousarray"
+                    )
+                raw = _in_c_order(raw, int(kind[1]), shape)
+            found[name] = kind, shape, raw
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError, OSError) as error:
         raise Rejected(f"{what} is a damaged zip archive: {shown(str(error))}") from None
     text = found.pop("__metadata__", None)
     return found, parse_json(text[2], f"the metadata of {what}") if text else {}
+
+
+def _swapped(raw: bytes, size: int) -> bytes:
+    """Little-endian elements from big-endian ones."""
+    turned = bytearray(raw)
+    for k in range(size):
+        turned[k::size] = raw[size - 1 - k :: size]
+    return bytes(turned)
+
+
+def _in_c_order(raw: bytes, size: int, shape: list[int]) -> bytes:
+    """The elements of an array in Fortran order, whose first index runs fastest."""
+    if len(shape) < 2 or not raw:
+        return raw
+    items = memoryview(raw).cast({1: "B", 2: "H", 4: "I", 8: "Q"}[size])
+    return b"".join(_in_c_order(items[i :: shape[0]].tobytes(), size, shape[1:]) for i in range(shape[0]))
+
+
+def covariance(X: Tensor) -> list[list[float]]:
+    """Of the columns of X (m, p), over m: the exact numbers, each rounded once."""
+    m, p = X.shape
+    if m * p > MOST_DATA:
+        raise Beyond(f"X has more than the {MOST_DATA} numbers of which this checker makes a covariance")
+    ratios = [x.as_integer_ratio() for x in X.values()]
+    scale = max(d for _, d in ratios)
+    widest = max(n.bit_length() - d.bit_length() for n, d in ratios) + scale.bit_length()
+    if widest * m * p > 1 << 28:
+        raise Beyond("the numbers of X are too far apart for this checker to make a covariance of them")
+    A = fmpz_mat(m, p, [n * (scale // d) for n, d in ratios])
+    sums, G = fmpz_mat(1, m, [1] * m) * A, A.transpose() * A
+    try:
+        return [[int(m * G[i, j] - sums[0, i] * sums[0, j]) / (m * scale) ** 2 for j in range(p)] for i in range(p)]
+    except OverflowError:
+        raise Rejected("the covariance of X is too large for binary64") from None
 
 
 @dataclass(frozen=True)
@@ -157,18 +208,25 @@ class States:
         self.tensors, known = tensors, {"W", "Sigma", "X", "M", *CONTROLS, "p_max"}
         if not {"W", "M"} <= set(tensors) <= known or set(tensors) & set(self.metadata):
             raise Rejected("the state file lacks W or M, holds an unknown tensor, or gives a number twice")
-        if "Sigma" not in tensors or "X" in tensors:
-            raise Beyond("the state file gives data X, and the covariance that NumPy made of it is not recomputed")
+        if ("Sigma" in tensors) == ("X" in tensors):
+            raise Rejected("the state file does not give one of Sigma and X")
         *leading, self.p = tensors["W"].shape[-3:-2] + tensors["W"].shape[-1:] or (0,)
         self.trajectory, self.count = bool(leading), prod(leading)
         square = (self.p, self.p)
-        if tensors["W"].shape != (*leading, *square) or {tensors["Sigma"].shape, tensors["M"].shape} != {square}:
-            raise Rejected("W, Sigma or M is not a square matrix (W: or a row of them), or they differ in size")
+        data = tensors.get("X")
+        second = tensors["Sigma"].shape if data is None else data.shape[1:] * 2 if 0 not in data.shape else ()
+        if tensors["W"].shape != (*leading, *square) or {second, tensors["M"].shape} != {square}:
+            raise Rejected("W, Sigma or M is not a square matrix (W: or a row of them), or they or X differ in size")
         self.p_max = int(self.control("p_max"))
         if not 0 < self.p <= self.p_max == self.control("p_max") or self.count == 0:
             raise Rejected("there is no state, no variable, or p_max is not an integer of at least p")
         if self.p_max > 512:
             raise Beyond(f"p_max = {self.p_max} is more than a checker expands")
+
+    @cached_property
+    def of_data(self) -> list[list[float]]:
+        """Sigma where the file gives X."""
+        return covariance(self.tensors["X"])
 
     def control(self, name: str, k: int = 0) -> float:
         """A control of state k: a string of the metadata, a scalar, or one number a state."""
@@ -187,7 +245,7 @@ class States:
         """State k."""
         k, p = integer(k, 0, self.count - 1, "the state"), self.p
         W, Sigma, M = (
-            [self.tensors[name].values(start + i * p, p) for i in range(p)]
+            [self.tensors[name].values(start + i * p, p) for i in range(p)] if name in self.tensors else self.of_data
             for name, start in (("W", k * p * p), ("Sigma", 0), ("M", 0))
         )
         alpha, rho, gamma, lam, b = (self.control(name, k) for name in CONTROLS)

@@ -10,8 +10,14 @@ import sys
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from checker_reports import changed, claim_of, report_of, small_states
+
+from certify.checker import likeness
+from certify.states import digest, load_stream
+from certify.states.npz_file import encode_npz
+from certify.states.safetensors_file import encode_safetensors
 
 MEMORY, SECONDS = 500 << 20, 2
 
@@ -119,6 +125,42 @@ def test_files_that_are_not_there(folder, tmp_path):
     assert "digests" in refusal(command(tmp_path / "r.json", "--state", other_state(tmp_path)))
 
 
+def test_of_several_files_the_one_that_fits_best_is_taken(folder, tmp_path):
+    """Of equal tensors the one with equal controls, then the one with nothing else, whatever they are called."""
+    data = (folder / "states.safetensors").read_bytes()
+    (tmp_path / "r.json").write_bytes((folder / "report.json").read_bytes())
+    saved = load_stream(io.BytesIO(data), "states")
+    more = {**saved.tensors, "X": np.ones((2, 3)), "momentum": np.zeros(4)}
+    (tmp_path / "c.npz").write_bytes(encode_npz(more, saved.metadata))
+    assert command(tmp_path / "r.json").returncode == 0, "a checkpoint with more in it is good enough"
+    (tmp_path / "a.safetensors").write_bytes(encode_safetensors(saved.tensors, {**saved.metadata, "lam": "0.25"}))
+    (tmp_path / "b.safetensors").mkdir()
+    assert command(tmp_path / "r.json").returncode == 0, "other controls"
+    (tmp_path / "c.npz").unlink()
+    assert "controls" in refusal(command(tmp_path / "r.json"))
+    subject = json.loads((tmp_path / "r.json").read_text())["subject"]
+    fits = [encode_safetensors(saved.tensors, {"lam": "1"}), encode_npz(more, saved.metadata), data]
+    other = encode_safetensors({**saved.tensors, "Sigma": np.eye(3)}, saved.metadata)
+    assert [likeness(subject, x) for x in (b"", other, *fits)] == [0, 0, 1, 2, 3]
+    for damaged in ({}, {"tensors": []}, {"tensors": {"W": 1}, "case": []}):
+        assert likeness(damaged, data) == 0
+
+
+def test_a_state_with_data_is_checked(tmp_path):
+    """From `run` to `check` by the real commands: the covariance is made of X again; other data are another state."""
+    rng = np.random.default_rng(3)
+    X = 5 + rng.normal(size=(40, 3))
+    numbers = {"alpha": 0.5, "rho": 1.0, "gamma": 0.125, "lam": 0.1, "b": 0, "p_max": 4}
+    tensors = {"W": np.zeros((3, 3)), "M": 1 - np.eye(3), **{k: np.float64(x) for k, x in numbers.items()}}
+    np.savez(tmp_path / "state.npz", X=np.asfortranarray(X), **tensors)
+    line = ("run", tmp_path / "state.npz", "-o", tmp_path / "r.json", "--format", "float32", "--samples", "0")
+    assert command(*line, module="certify.cli.main").returncode == 0
+    run = command(tmp_path / "r.json")
+    assert run.returncode == 0, run.stderr
+    np.savez(tmp_path / "state.npz", X=np.nextafter(X, 9), **tensors)
+    assert "digests" in refusal(command(tmp_path / "r.json", "--state", tmp_path / "state.npz"))
+
+
 def other_state(path: Path) -> Path:
     """A good state file, but of another state."""
     (path / "other.safetensors").write_bytes(report_of(small_states(alpha=0.25, p_max=5), formats=("float32",))[1])
@@ -170,7 +212,41 @@ def test_hostile_bounds(tmp_path, folder):
     (tmp_path / "r.json").write_text(json.dumps(report))
     run = command(tmp_path / "r.json", "--state", folder / "states.safetensors")
     assert run.returncode == 3
-    assert len(run.stderr.splitlines()) == 4000
+    assert len([x for x in run.stderr.splitlines() if x.startswith("certify.checker: claim")]) == 4000
+
+
+def fortran() -> bytes:
+    """An archive with half a million rows of six, column by column."""
+    stream = io.BytesIO()
+    np.savez_compressed(stream, W=np.zeros((1 << 19, 6), np.int8, order="F"))
+    return stream.getvalue()
+
+
+DATA = {
+    "large": (np.random.default_rng(0).normal(size=(1 << 16, 3)) * 1e300, 3),
+    "as much as there may be": (np.random.default_rng(0).normal(size=(166_000, 3)), 0),
+    "as wide as it may be": (np.tile([[5e-324, 1e308, 0.0]], (40_000, 1)), 0),
+    "wide": (np.tile([[5e-324, 1e308, 0.0]], (50_000, 1)), 1),
+    "much": (np.full((1_300_000, 3), 0.1), 1),
+    "little": (np.ones((1, 3)), 0),
+}
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_hostile_data(tmp_path, folder, name):
+    """In a state file that the report names: within the limits, whatever it says."""
+    X, code = DATA[name]
+    saved = load_stream(io.BytesIO((folder / "states.safetensors").read_bytes()), "states")
+    tensors = {"W": saved.tensors["W"], "M": saved.tensors["M"], "X": X}
+    (tmp_path / "state").write_bytes(encode_safetensors(tensors, saved.metadata))
+    report = json.loads((folder / "report.json").read_text())
+    report["subject"]["tensors"] = {key: digest(array) for key, array in tensors.items()}
+    (claim,) = (c for c in report["claims"] if c["id"] == "exactness/point")
+    report |= {"claims": [claim], "required": [claim["id"]], "verdict": "certified"}
+    (tmp_path / "r.json").write_text(json.dumps(report))
+    run = command(tmp_path / "r.json", "--state", tmp_path / "state")
+    assert run.returncode == code, (run.stdout, run.stderr[-500:])
+    assert code == 0 or "X" in run.stdout
 
 
 @pytest.mark.parametrize(
@@ -184,6 +260,7 @@ def test_hostile_bounds(tmp_path, folder):
         ("header", 3),
         ("large", 1),
         ("lengths", 3),
+        ("fortran", 1),
     ],
 )
 def test_hostile_state_files(tmp_path, folder, name, code):
@@ -198,6 +275,7 @@ def test_hostile_state_files(tmp_path, folder, name, code):
         "bytes": lambda: len(flags).to_bytes(8, "little") + flags + bytes(30 << 20),
         "header": lambda: (30 << 20).to_bytes(8, "little") + b'{"a":' * (6 << 20),
         "large": lambda: bytes((32 << 20) + 1),
+        "fortran": fortran,
         "lengths": lambda: (2**64 - 1).to_bytes(8, "little") + b"{}",
     }[name]()
     (tmp_path / "state").write_bytes(data)

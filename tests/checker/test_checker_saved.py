@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from checker_reports import small_states
 
 from certify.checker.document import Beyond, Rejected
 from certify.checker.saved import States, read
+from certify.errors import InputRejected
 from certify.states import Saved, digest, load_stream
 from certify.states.npz_file import encode_npz
 from certify.states.safetensors_file import encode_safetensors
@@ -56,13 +58,44 @@ def test_archives_of_numpy_are_read(writer):
     same(read(stream.getvalue(), "it"), load_stream(io.BytesIO(stream.getvalue()), "it.npz"))
 
 
-@pytest.mark.parametrize("array", [np.ones((3, 4), order="F"), np.ones((3, 2), dtype=">f4")])
-def test_other_layouts_of_numpy_are_beyond_the_checker(array):
-    """Fortran order, big-endian numbers: the sentence says what to do."""
+def turned(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Different elements, as far as the type has them, in Fortran order."""
+    return np.asarray(np.arange(1, np.prod(shape, dtype=int) + 1).reshape(shape) * 37 % 251).astype(dtype, order="F")
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_other_layouts_of_numpy_are_read(order, dtype):
+    """Fortran order, big-endian numbers, and both, of every type, with up to four axes, some of length 0 and 1."""
+    shapes = [(), (3,), (2, 3), (3, 2), (2, 3, 4), (4, 1, 2), (1, 3), (3, 1), (0, 2), (2, 0), (2, 3, 2, 5)]
+    arrays = {f"n{k}": turned(order + dtype, shape) for k, shape in enumerate(shapes)}
     stream = io.BytesIO()
-    np.savez(stream, W=array)
-    with pytest.raises(Beyond, match="save it again"):
+    np.savez(stream, **arrays)
+    mine = read(stream.getvalue(), "it")
+    for name, array in arrays.items():
+        assert mine.tensors[name].digest() == digest(np.ascontiguousarray(array).astype(dtype).reshape(array.shape))
+        assert mine.tensors[name].values() == array.ravel(order="C").tolist()
+
+
+def test_many_rows_in_fortran_order_are_beyond_the_checker():
+    """The sentence says what to do."""
+    stream = io.BytesIO()
+    np.savez(stream, W=np.zeros((1 << 19, 2), np.int8, order="F"))
+    with pytest.raises(Beyond, match="ascontiguousarray"):
         read(stream.getvalue(), "it")
+
+
+@pytest.mark.parametrize("body", [b"\0" * 7, b"\0" * 9, b"", b"\0" * 16])
+@pytest.mark.parametrize(
+    "header", ["'>f8', 'fortran_order': True", "'>f8', 'fortran_order': False", "'<f8', 'fortran_order': True"]
+)
+def test_other_layouts_of_another_size_are_rejected(header, body):
+    """Bytes that do not fit the shape."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("x.npy", npy(f"{{'descr': {header}, 'shape': (1, 1)}}", body))
+    with pytest.raises(Rejected):
+        used(stream.getvalue())
 
 
 def test_bfloat16_is_widened():
@@ -212,9 +245,78 @@ def test_controls_are_plain_numbers(text):
         States(read(encode_npz(tensors, {"alpha": text}), "it")).state(0)
 
 
-def test_data_instead_of_a_covariance_is_beyond_the_checker():
-    """NumPy's covariance rounds in an order that nobody fixed."""
+def with_data(X: object, **more: object) -> bytes:
+    """A state file that gives data."""
     good = small_states()
     tensors = {n: np.asarray(getattr(good, n)) for n in ("W", "M", "alpha", "rho", "gamma", "lam", "b", "p_max")}
-    with pytest.raises(Beyond, match="covariance"):
-        States(read(encode_npz(tensors | {"X": np.ones((4, 3))}, {}), "it"))
+    return encode_npz(tensors | {"X": np.asarray(X)} | {n: np.asarray(x) for n, x in more.items()}, {})
+
+
+def rounded_covariance(X: list[list[float]]) -> list[list[float]]:
+    """In rationals, and rounded once."""
+    rows = [[Fraction(x) for x in row] for row in X]
+    means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+    moved = [[x - mean for x, mean in zip(row, means, strict=True)] for row in rows]
+    p = range(len(means))
+    return [[float(sum(row[i] * row[j] for row in moved) / len(rows)) for j in p] for i in p]
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0**-540, 2.0**500, 1e-320])
+@pytest.mark.parametrize("m", [1, 2, 7])
+def test_a_covariance_of_data_is_exact_and_rounded_once(scale, m):
+    """As the producer makes it, bit for bit, and as rationals say: large means that cancel, subnormal results, integers."""
+    rng = np.random.default_rng(m)
+    for X in (rng.normal(size=(m, 3)) * scale, 1e8 + rng.normal(size=(m, 3)), rng.integers(-9, 9, size=(m, 3))):
+        data = with_data(X)
+        mine = States(read(data, "it")).state(0).Sigma
+        assert mine == rounded_covariance(np.asarray(X, float).tolist())
+        (theirs,) = states_from(load_stream(io.BytesIO(data), "it.npz"))
+        assert mine == theirs.Sigma.tolist()
+
+
+@pytest.mark.parametrize(
+    ("X", "words"),
+    [
+        (np.full((2, 3), np.nan), "finite"),
+        (np.ones((4, 2)), "square"),
+        (np.ones((0, 3)), "square"),
+        (np.ones(3), "square"),
+        (np.ones((2, 3, 3)), "square"),
+        ([[-1e200] * 3, [1e200] * 3], "too large"),
+    ],
+)
+def test_data_of_no_covariance_is_rejected(X, words):
+    """By this reader as by the producer's."""
+    with pytest.raises(Rejected, match=words):
+        States(read(with_data(X), "it")).state(0)
+    with pytest.raises(InputRejected):
+        states_from(load_stream(io.BytesIO(with_data(X)), "it.npz"))
+
+
+def test_data_and_a_covariance_are_one_too_many():
+    """And neither is too few; much data is beyond the checker, and so are numbers far apart."""
+    for data in (with_data(np.ones((2, 3)), Sigma=np.eye(3)), with_data(np.ones((2, 3)))[:-1] + b"x"):
+        with pytest.raises(Rejected):
+            States(read(data, "it"))
+    far = np.ones((100_000, 3))
+    far[0] = [5e-324, 1.0, 1e308]
+    for X in (np.ones((200_000, 3)), far):
+        with pytest.raises(Beyond, match="covariance"):
+            States(read(with_data(X), "it")).state(0)
+
+
+def test_only_what_the_subject_names_is_read():
+    """Of a state also its scalars; a further array is nobody's business, even one that is not finite."""
+    good = small_states()
+    tensors = {
+        n: np.asarray(getattr(good, n)) for n in ("W", "Sigma", "M", "alpha", "rho", "gamma", "lam", "b", "p_max")
+    }
+    more = {"X": np.full((2, 3), 7.0), "grad": np.full(4, 1e300), "loss": np.float64(3)}
+    saved = read(encode_npz(tensors | more, {}), "it")
+    kept = saved.of({"case": "polyprox", "tensors": dict.fromkeys(("W", "Sigma", "M"))})
+    assert set(kept.tensors) == set(tensors)
+    assert States(kept).state(0).Sigma == good.Sigma.tolist()
+    assert set(saved.of({"case": "kernel", "tensors": {"loss": 1, "none": 2}}).tensors) == {"loss"}
+    for subject in ({}, {"case": "polyprox"}, {"case": 1, "tensors": {}}, {"case": "kernel", "tensors": ["W"]}):
+        with pytest.raises(Rejected, match="subject"):
+            saved.of(subject)

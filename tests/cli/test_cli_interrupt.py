@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import random
@@ -10,8 +11,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,8 +23,16 @@ from certify.certificate import read
 from certify.states import Saved, load, save
 
 OLD = b"what was here before\n"
-KERNEL = "import numpy as np\n\ndef kernel(A, x):\n    return {'y': np.maximum(A @ x, 0)}\n"
+KERNEL = """import numpy as np
+
+def kernel(A, x):
+    return {'y': np.maximum(A @ x, 0)}
+
+def wide(x):
+    return x * 70000
+"""
 RUN = ("run", "state.npz", "--format", "float32", "--methods", "none", "--samples", "0", "--radius", "0")
+WIDE = ("--format", "float16", "--radius", "0.1")
 #: name, arguments, the files that it writes, and how often it is interrupted: fifty times in all
 COMMANDS = [
     ("run", (*RUN, "-o", "out.json"), ("out.json",), 9),
@@ -33,6 +43,8 @@ COMMANDS = [
     ("gate --update", ("gate", "out.json", "good.json", "--update"), ("out.json",), 6),
     ("updates", ("updates", "state.npz", "--plot", "out.svg"), ("out.svg",), 4),
     ("trace", ("trace", "kernel.py:kernel", "inputs.npz", "-o", "out.json", "--format", "float32"), ("out.json",), 2),
+    # float16 overflows on a ball of 6000 inputs, so the witness is in a file
+    ("trace with a witness file", ("trace", "kernel.py:wide", "wide.npz", "-o", "out.json", *WIDE), ("out.json",), 8),
     ("demo", ("demo", "-o", "out.json"), ("out.json", "out.html", "states.safetensors"), 2),
 ]
 COMPLETE: dict[str, Callable[[Path], object]] = {
@@ -51,6 +63,7 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("inputs")
     save(folder / "state.npz", Saved(tensors_of()))
     save(folder / "inputs.npz", Saved({"A": np.eye(2), "x": np.ones(2)}))
+    save(folder / "wide.npz", Saved({"x": np.random.default_rng(2).uniform(1, 2, 6000)}))
     (folder / "kernel.py").write_text(KERNEL)
     rows = np.random.default_rng(1).uniform(1, 3, (30, 3))
     (folder / "data.csv").write_text("".join(",".join(map(repr, row)) + "\n" for row in rows.tolist()))
@@ -76,6 +89,19 @@ def interrupt(process: subprocess.Popen[bytes], folder: Path, after: float, file
             break
         time.sleep(0.0 if not after else 0.001)
     process.wait()
+
+
+def named_in(value: Any) -> Iterator[dict[str, str]]:
+    """The files that a report names, wherever it does."""
+    if isinstance(value, dict) and "file" in value:
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from named_in(inner)
+
+
+def digest_of(path: Path) -> str:
+    """Of a file that must be there."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _seen(folder: Path, files: int) -> list[tuple[str, int]]:
@@ -111,10 +137,14 @@ def test_an_interrupted_command_leaves_old_or_new_files(tmp_path, made, name, ar
             if file not in present and not path.exists():
                 continue
             COMPLETE[path.suffix](path)
+            if path.suffix == ".json":
+                assert all(
+                    digest_of(folder / x["file"]) == x["sha256"] for x in named_in(json.loads(path.read_bytes()))
+                )
         for path in set(folder.iterdir()) - {folder / x for x in (*made, *outputs, "__pycache__")}:
             # an unfinished file has a hidden name; what a report names is complete, as the name is its digest
             hidden = path.name.startswith(".certify-") and path.suffix == ".tmp"
-            assert hidden or (name == "trace" and path.suffix == ".safetensors" and load(path)), path
+            assert hidden or (name.startswith("trace") and path.suffix == ".safetensors" and load(path)), path
         assert all((folder / file).read_bytes() == data for file, data in made.items() if file not in outputs)
 
 
@@ -127,6 +157,22 @@ def test_a_temporary_file_is_not_taken_for_a_state(tmp_path, made):
     run = subprocess.run(line, cwd=tmp_path, capture_output=True, check=False)
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout)
+
+
+def test_the_report_with_a_witness_file_has_one(tmp_path, made):
+    """Not interrupted, it writes graph, inputs and witness; the checker proves it all again."""
+    for file in ("kernel.py", "wide.npz"):
+        (tmp_path / file).write_bytes(made[file])
+    assert start(next(c[1] for c in COMMANDS if "witness" in c[0]), tmp_path).wait() == 4
+    held = {x["file"].split("-")[0] for x in named_in(json.loads((tmp_path / "out.json").read_bytes()))}
+    assert held == {"graph", "witness"}
+    assert {x.name.split("-")[0] for x in tmp_path.glob("*-*.safetensors")} == {"graph", "inputs", "witness"}
+    assert start(("check", "out.json"), tmp_path).wait() == 0
+    next(tmp_path.glob("witness-*")).unlink()
+    assert start(("check", "out.json"), tmp_path).wait() == 3
+    assert start(("show", "--claims", "out.json"), tmp_path).wait() == 0
+    assert start(("html", "out.json"), tmp_path).wait() == 0
+    assert start(("gate", "out.json", "out.json"), tmp_path).wait() in (0, 1)
 
 
 def test_every_command_that_writes_is_interrupted():
