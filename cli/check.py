@@ -12,9 +12,9 @@ Examples:
   certify check report.json --state states.safetensors
   python -m certify.checker report.json
 \b
-Without --state, the file beside the report whose tensors have the digests of
-the report is taken. `python -m certify.checker` is the same command and needs
-python-flint alone.
+Without --state, the file beside the report that fits it is taken: its tensors
+have the digests of the report. Files that the report names must lie beside it.
+`python -m certify.checker` is the same command and needs python-flint alone.
 \b
 Exit codes: 0 every certified or refuted claim is proved again, 1 nothing is
 wrong but a claim is beyond the checker, 2 usage, 3 a claim, the report or the

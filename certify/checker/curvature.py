@@ -159,7 +159,7 @@ class Centre:
         Q = each(abs, modes.Q)
         return modes.ends((Q.transpose() * (self.box(entries, radius).V * (Q * ones))).entries())
 
-    def by_constants(self, entries: Entries, radius: float, still: bool = False) -> tuple[arb, arb]:
+    def by_constants(self, entries: Entries, radius: float, still: bool) -> tuple[arb, arb]:
         """The same by the paper's constants for ||W|| <= R = ||U|| + r and Weyl, from K(U) or from S = K(0); N > 1."""
         N, R = self.state.N, real(length(self.U.entries())) + radius
         y, c = 1 + R * R / N, abs(self.alpha + self.rho * self._parts(entries, 0.0)[1])

@@ -7,6 +7,7 @@ import io
 import re
 import zipfile
 import zlib
+from array import array
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isfinite, prod
@@ -94,9 +95,8 @@ def rows_of(data: bytes, what: str) -> dict[str, Any]:
         raise Rejected(f"{what} holds something else than rows of float64 numbers")
     rows = {name: [x.hex() for x in tensor.values()] for name, tensor in tensors.items()}
     inputs = {name[7:]: row for name, row in rows.items() if name.startswith("inputs/")}
-    return {name: row for name, row in rows.items() if not name.startswith("inputs/")} | (
-        {"inputs": inputs} if inputs else {}
-    )
+    found: dict[str, Any] = {"inputs": inputs} if inputs else {}
+    return found | {name: row for name, row in rows.items() if not name.startswith("inputs/")}
 
 
 def _from_safetensors(data: bytes, what: str) -> tuple[dict[str, Any], Any]:
@@ -136,7 +136,7 @@ def _from_npz(data: bytes, what: str) -> tuple[dict[str, Any], Any]:
                 raise Rejected(f"{what}: {shown(info.filename)} is no array of numbers in a .npy file, or occurs twice")
             kind, shape, raw = header[2].decode(), [*map(int, re.findall(rb"[0-9]+", header[4]))], contents[start:]
             raw = _swapped(raw, int(kind[1])) if header[1] == b">" else raw
-            if header[3] == b"True" and prod(shape) * int(kind[1]) == len(raw):
+            if header[3] == b"True" and len(shape) < 33 and prod(shape) * int(kind[1]) == len(raw):
                 if prod(shape[:-1]) > 1 << 18:
                     raise Beyond(
                         f"{what} is in Fortran order, of many rows: save it again with numpy.ascontiguousarray"
@@ -161,7 +161,7 @@ def _in_c_order(raw: bytes, size: int, shape: list[int]) -> bytes:
     """The elements of an array in Fortran order, whose first index runs fastest."""
     if len(shape) < 2 or not raw:
         return raw
-    items = memoryview(raw).cast({1: "B", 2: "H", 4: "I", 8: "Q"}[size])
+    items = array({1: "B", 2: "H", 4: "I", 8: "Q"}[size], raw)
     return b"".join(_in_c_order(items[i :: shape[0]].tobytes(), size, shape[1:]) for i in range(shape[0]))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from flint import arb, arb_mat, ctx
@@ -42,10 +42,11 @@ class Ball:
         if not entries:
             return (Fraction(1 / self.centre.state.gamma),) * 2
         low, high = self.centre.curvature(entries, self.radius)
-        if method != "face":  # what these bounds may be better by
-            at = self.centre
-            known = {"interval": at.by_rows, "local": at.by_constants, "global": partial(at.by_constants, still=True)}
-            lower, higher = known[method](entries, self.radius)
+        if method != "face":
+            if method == "interval":
+                lower, higher = self.centre.by_rows(entries, self.radius)
+            else:
+                lower, higher = self.centre.by_constants(entries, self.radius, method == "global")
             low, high = low.max(lower.lower()), high.min(higher.upper())
         return exact(low), exact(high)
 

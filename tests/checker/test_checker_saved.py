@@ -77,6 +77,16 @@ def test_other_layouts_of_numpy_are_read(order, dtype):
         assert mine.tensors[name].values() == array.ravel(order="C").tolist()
 
 
+def test_many_axes_in_fortran_order_are_rejected():
+    """Thirty thousand of them, without a deep recursion."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        shape = "1," * 30_000
+        archive.writestr("x.npy", npy(f"{{'descr': '<f8', 'fortran_order': True, 'shape': ({shape})}}"))
+    with pytest.raises(Rejected):
+        used(stream.getvalue())
+
+
 def test_many_rows_in_fortran_order_are_beyond_the_checker():
     """The sentence says what to do."""
     stream = io.BytesIO()
