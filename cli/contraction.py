@@ -142,7 +142,7 @@ def _method(claim: Claim) -> Line:
 
 def _last_radius(claim: Claim) -> str:
     """Of the paper's methods, which try smaller and smaller balls; the face method chooses its balls otherwise."""
-    attempts = (claim.witness or {}).get("attempts")
+    attempts = claim.observed.get("attempts")
     if not (claim.reason.startswith(PAPER_PREFIX) and isinstance(attempts, list) and attempts):
         return ""
     radius = decimal(attempts[-1].get("radius")) if isinstance(attempts[-1], dict) else UNKNOWN

@@ -118,9 +118,9 @@ def harmless(family: Family, name: str) -> Iterator[Mutation]:
         yield changed(family, name, f"without display of {key}", drop("display", key), False)
     if claim["witness"] is None:
         yield changed(family, name, "a witness that is not needed", put("witness", to={"x": 1}), False)
-    elif "attempts" in claim["witness"]:
+    if "attempts" in claim["observed"]:
         for value in ([], None, [{"radius": "nan"}]):
-            yield changed(family, name, f"attempts = {value!r}", put("witness", "attempts", to=value), False)
+            yield changed(family, name, f"attempts = {value!r}", put("observed", "attempts", to=value), False)
 
 
 def verdicts(family: Family, name: str) -> Iterator[Mutation]:

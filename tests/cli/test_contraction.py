@@ -98,14 +98,14 @@ def test_all_entries_are_not_counted():
 
 def test_the_radius_of_a_refusal():
     """The paper's methods say on which ball the last inequality failed."""
-    made = method("local", reason=f"{PAPER_PREFIX}q < 1 fails: q = 7", witness={"attempts": [{"radius": "0x1p-1"}]})
+    made = method("local", reason=f"{PAPER_PREFIX}q < 1 fails: q = 7", observed={"attempts": [{"radius": "0x1p-1"}]})
     assert sections(report(made))[0].lines[0].text == "q < 1 fails at radius 0.5: q = 7"
 
 
-@pytest.mark.parametrize("witness", [None, {}, {"attempts": 3}, {"attempts": [7]}, {"attempts": [{"radius": "x"}]}])
-def test_a_refusal_without_a_radius(witness):
+@pytest.mark.parametrize("observed", [{}, {"attempts": 3}, {"attempts": [7]}, {"attempts": [{"radius": "x"}]}])
+def test_a_refusal_without_a_radius(observed):
     """What is missing or malformed is left out."""
-    made = method("local", reason=f"{PAPER_PREFIX}q < 1 fails: q = 7", witness=witness)
+    made = method("local", reason=f"{PAPER_PREFIX}q < 1 fails: q = 7", observed=observed)
     assert sections(report(made))[0].lines[0].text == "q < 1 fails: q = 7"
 
 

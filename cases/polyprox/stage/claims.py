@@ -249,15 +249,16 @@ class StageCertifier:
             "center_distance": to_hex(self.polished.distance),
             "face": attempt.face,
             "allowed": int(np.count_nonzero(state.M)),
+            "attempts": [_attempt(a) for a in attempts],
         }
-        witness: dict[str, Any] = {"center": [to_hex(x) for x in self.problem.center.ravel().tolist()]}
-        if verdict is Verdict.UNDECIDED:  # there is nothing to prove again, and what failed is of interest
-            witness = {"attempts": [_attempt(a) for a in attempts]}
+        witness: dict[str, Any] | None = None
+        if verdict is not Verdict.UNDECIDED:  # of what is undecided there is nothing to prove
+            witness = {"center": [to_hex(x) for x in self.problem.center.ravel().tolist()]}
         if method == "face":
             found = spectrum(self.problem, attempt if verdict is Verdict.CERTIFIED else None)
             observed["spectrum"] = [] if found is None else [f"{x:.4g}" for x in found.values.tolist()]
         if verdict is Verdict.REFUTED:
-            witness["vector"] = [to_hex(x) for x in self.refutation.vector]
+            witness = {**(witness or {}), "vector": [to_hex(x) for x in self.refutation.vector]}
         return Claim(
             id=f"contraction/{method}{self.suffix}",
             kind="contraction",
