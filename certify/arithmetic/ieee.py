@@ -94,7 +94,7 @@ class Ieee:
 
     def accumulating(self, name: str) -> Ieee:
         """The arithmetic in which sums of this format's products are accumulated. Raises InputRejected."""
-        return type(self)(accumulator(name, self.format), infinities=self._infinities)
+        return Ieee(accumulator(name, self.format), infinities=self._infinities)
 
     def widen(self, a: Values) -> Values:
         """Numbers of a narrower format as numbers of this one, exact."""
@@ -165,6 +165,10 @@ class AnyOperands(Ieee):
         self._dtype = np.float64
         self._native = False
         self._wide = format.precision == BINARY64.precision
+
+    def accumulating(self, name: str) -> AnyOperands:
+        """As `Ieee.accumulating`."""
+        return AnyOperands(accumulator(name, self.format), infinities=self._infinities)
 
     def add(self, a: Values, b: Values) -> Values:
         """fl(a + b)."""

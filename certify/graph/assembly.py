@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from certify.graph.graph import ZERO, Graph, Ids, InputBlock, Op, Output
-from certify.graph.places import Place
 from certify.graph.in_force import current_format
+from certify.graph.places import Place
 
 _NONE = np.empty(0, dtype=np.int32)
 

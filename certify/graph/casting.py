@@ -11,8 +11,8 @@ import numpy as np
 from certify.errors import InputRejected, TraceRefused
 from certify.graph.elementwise import as_nodes
 from certify.graph.graph import Graph, Op
-from certify.graph.places import here
 from certify.graph.in_force import asking
+from certify.graph.places import here
 from certify.graph.traced import CASTS, KNOWN, PROGRAM, Traced
 
 #: Formats by the name that NumPy or ml-dtypes gives their dtype.
@@ -73,7 +73,8 @@ def with_format_names(graph: Graph, formats: Mapping[str, str]) -> Graph:
     for name in formats:
         if name not in known:
             raise InputRejected(
-                f"the kernel computes no register {name!r}", f"name one of {', '.join(sorted(known)) or 'none: it has none'}"
+                f"the kernel computes no register {name!r}",
+                f"name one of {', '.join(sorted(known)) or 'none: it has none'}",
             )
     names = {name: k for k, name in enumerate(graph.format_names)}
     changed = np.full(len(graph.places), -2, dtype=np.int32)  # -2: stays

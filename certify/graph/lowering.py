@@ -15,9 +15,9 @@ from certify.errors import InputRejected
 from certify.graph.assembly import Assembler
 from certify.graph.evaluation import OTHERS, Values, apply
 from certify.graph.graph import ZERO, Floats, Graph, Op, Output
+from certify.graph.in_force import asking
 from certify.graph.orders import ORDERS, order_named, with_order
 from certify.graph.places import Place
-from certify.graph.in_force import asking
 
 
 def lower(graph: Graph, order: str | None = None) -> Graph:

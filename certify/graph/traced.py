@@ -17,8 +17,8 @@ import numpy.typing as npt
 from certify.errors import TraceRefused
 from certify.graph.assembly import Assembler
 from certify.graph.graph import ZERO, Floats, Ids
-from certify.graph.places import here
 from certify.graph.in_force import promoting, promotion
+from certify.graph.places import here
 
 KNOWN = ZERO  # an element that is no node is a known number, nearly always a structural zero
 
