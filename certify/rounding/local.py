@@ -59,7 +59,7 @@ class Local:
         self._sums_products = products
         self._left_in = products or all(format.contains(f) for f in self._left)
         self._right_in = products or all(format.contains(f) for f in self._right)
-        self._uniform = self._left_in and all(f.unbounded == self.format for f in self._right)
+        self._uniform = all(f.unbounded == self.format for f in (*self._left, *self._right))
         pairs = [(f, g) for f in self._left for g in self._right]
         self._products_round = any(f.precision + g.precision > format.precision for f, g in pairs)
         self._products_exact = all(products_are_exact(f, g, format) for f, g in pairs)

@@ -20,7 +20,8 @@ class Range:
     `max_magnitude` is the largest number that an operation may return, whatever its format; `limit` is the largest number of
     the program's format. Exactly one of these holds: `node` is None (proved: no operation overflows anywhere in the region,
     and no result exceeds `max_magnitude`); `witness` names inputs of the region at which `node` overflows (refuted); or
-    neither could be shown (undecided), and `node` is the first that is not proved finite. `reason` says what is not proved of it, or what
+    neither could be shown (undecided), and `node` is the first that is not proved finite. `reason` says what is not proved
+    of it, or what
     it does: an overflow, or an operation outside its domain, such as a division by an enclosure that contains 0.
     """
 
