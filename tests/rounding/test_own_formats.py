@@ -1,6 +1,6 @@
 """Programs with a format per instruction against exact arithmetic: every order, every format, random mixtures."""
 
-
+# ruff: noqa: D102  (methods here override documented ones)
 import numpy as np
 import pytest
 from own_formats import NARROW, OWN, own_case
