@@ -171,7 +171,7 @@ def _operand_formats(graph: Graph, i: Instruction) -> tuple[FormatNames, FormatN
 
 def _computed(graph: Graph, i: Instruction, arithmetic: Any, values: Values) -> Values:
     if i.op is Op.CONST:
-        return arithmetic.constant(graph.constants[i.left])
+        return np.asarray(arithmetic.constant(graph.constants[i.left]))
     a = values.take(i.left, axis=-1)
     if i.op in OTHERS:
         return _other(graph, i, arithmetic, a, values)

@@ -63,7 +63,7 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
         return self.ids.size
 
     @property
-    def dtype(self) -> np.dtype[np.float64]:
+    def dtype(self) -> np.dtype[Any]:
         """What the kernel may ask of: a real dtype. The format is chosen when the graph is evaluated.
 
         `y.astype(x.dtype)` converts y to the format of x: to its own one, or back to the program's.

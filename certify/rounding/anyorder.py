@@ -83,7 +83,9 @@ class EveryOrder(Running):
         parts = (-np.minimum(a[LOW], 0.0).sum(axis=-2), np.maximum(a[HIGH], 0.0).sum(axis=-2))
         up = 1.0 + (2 * a.shape[-2] + 8) * 2.0**-53
         carried = a[ERROR].sum(axis=-2) * up
-        if not self._uniform:  # a term that may be no number of the format is rounded when a term that is 0 is added to it
+        if (
+            not self._uniform
+        ):  # a term that may be no number of the format is rounded when a term that is 0 is added to it
             count = np.broadcast_to(np.maximum(live, 2).astype(np.float64), count.shape)
         # sums of numbers of the format do not underflow
         least = self.format.underflow if a[OPEN].any() or not self._left_in else self._least

@@ -107,17 +107,18 @@ class Running(Functions):
     @property
     def largest_result(self) -> float:
         """What no operation's result exceeds in magnitude, each rounded to its own format."""
-        peaks = [each.format.round(np.array(each.peak)) for each in (self, *self._in_formats.values())]
+        every: list[Running] = [self, *self._in_formats.values()]
+        peaks = [each.format.round(np.array(each.peak)) for each in every]
         return float(np.max(peaks))  # nan if one is
 
     def in_format(self, name: str, left: FormatNames, right: FormatNames, op: Op) -> Self:
         """The arithmetic in which one instruction of a program of several formats is bounded. Raises InputRejected."""
         key = name, left, right, op is Op.DOT
         if key not in self._in_formats:
-            format, *operands = ([self._named(each) for each in names] for names in ((name,), left, right))
+            operands = [tuple(self._named(each) for each in names) for names in (left, right)]
             inner = copy(self)
             inner.peak = 0.0
-            inner.compute_in(format[0], *map(tuple, operands), products=op is Op.DOT)
+            inner.compute_in(self._named(name), operands[0], operands[1], op is Op.DOT)
             self._in_formats[key] = inner
         return self._in_formats[key]
 

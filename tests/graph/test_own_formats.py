@@ -41,7 +41,10 @@ def test_astype_is_a_cast_to_the_format_of_the_dtype(dtype, name):
 
 def test_cast_of_known_numbers_and_zeros():
     """Known numbers become constants of the format; structural zeros stay."""
-    kernel = lambda x, w: certify.cast(np.where([True, False, False], x, np.array([0, 0, 0.1])), "bfloat16")
+
+    def kernel(x, w):
+        return certify.cast(np.where([True, False, False], x, np.array([0, 0, 0.1])), "bfloat16")
+
     graph = trace(kernel, X, order="serial")
     assert [(i.op, i.format) for i in graph.instructions()] == [(Op.CAST, "bfloat16"), (Op.CONST, "bfloat16")]
     values = certify.evaluate(graph, certify.Ieee(certify.BINARY64), {"x": np.full(3, 1 / 3), "w": np.ones(3)})
@@ -54,8 +57,13 @@ def test_cast_of_known_numbers_and_zeros():
 
 def test_operations_follow_numpys_promotion():
     """Of arrays of own formats the promoted one; with an array of the program's, or a NumPy number, the program's."""
-    half = lambda x: x.astype(np.float16)
-    single = lambda x: x.astype(np.float32)
+
+    def half(x):
+        return x.astype(np.float16)
+
+    def single(x):
+        return x.astype(np.float32)
+
     assert _formats(lambda x, w: half(x) * half(w))[-1] == ("MUL", "float16")
     assert _formats(lambda x, w: half(x) + single(w))[-1] == ("ADD", "float32")
     assert _formats(lambda x, w: half(x) + w)[-1] == ("ADD", "")
