@@ -83,12 +83,12 @@ class EveryOrder(Running):
         parts = (-np.minimum(a[LOW], 0.0).sum(axis=-2), np.maximum(a[HIGH], 0.0).sum(axis=-2))
         up = 1.0 + (2 * a.shape[-2] + 8) * 2.0**-53
         carried = a[ERROR].sum(axis=-2) * up
-        if (
-            not self._uniform
-        ):  # a term that may be no number of the format is rounded when a term that is 0 is added to it
+        unrounded = bool(a[OPEN].any())
+        if not self._left_in or (unrounded and not self._uniform):
+            # a term that may be no number of the format is rounded when a term that is 0 is added to it
             count = np.broadcast_to(np.maximum(live, 2).astype(np.float64), count.shape)
         # sums of numbers of the format do not underflow
-        least = self.format.underflow if a[OPEN].any() or not self._left_in else self._least
+        least = self.format.underflow if unrounded or not self._left_in else self._least
         return self._tree(ends, parts, count, a.shape[-2], carried, np.zeros(carried.shape), least)
 
     def dot(self, a: Values, b: Values, live: npt.NDArray[np.int64]) -> Values:

