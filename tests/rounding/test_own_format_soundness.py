@@ -3,7 +3,7 @@
 # ruff: noqa: D102  (methods here override documented ones)
 import numpy as np
 import pytest
-from own_formats import NARROW, OWN, own_case
+from own_format_cases import NARROW, OWN, own_case
 from random_kernels import REGISTERS, ManyEveryOrder, ManyRunning, Tally, check, exact_values, exceeds, floats
 from random_trees import any_floats
 
