@@ -174,11 +174,15 @@ def range_claim(subject: Subject, analysis: Analysis, values: Mapping[str, Any])
     risk = analysis.running.first_overflow()
     if risk is not None:
         node = first_overflow(subject.graph, format, subject.inputs)
-        place = subject.graph.describe(risk if node is None else node)
-        verdict, reason = Verdict.UNDECIDED, f"{place} may overflow: its enclosure passes {format.largest:g}"
-        if analysis.running.refusal(risk if node is None else node):
+        named = risk if node is None else node
+        place, limit = subject.graph.describe(named), analysis.running.limit_of(named)
+        verdict, reason = (
+            Verdict.UNDECIDED,
+            f"{place} may overflow: its enclosure passes {limit:g}",
+        )
+        if analysis.running.refusal(named):
             # a division by zero or a root of a negative number is not defined, which is no overflow
-            reason = f"not proved to be defined: {analysis.running.why(risk if node is None else node)}"
+            reason = f"not proved to be defined: {analysis.running.why(named)}"
         elif node is not None:
             verdict, reason = Verdict.REFUTED, f"{place} overflows"
             layer, register = layer_and_register(subject.graph, node)
@@ -231,7 +235,7 @@ def growth(bounds: Bounds) -> list[list[str]]:
 
 def first_overflow(graph: Graph, format: Format, inputs: Mapping[str, npt.ArrayLike]) -> int | None:
     """The first node, inputs included, whose float is not finite when the program runs from `inputs`; None if there is none."""
-    ieee = Ieee(format.unbounded)  # which computes the same up to the first overflow
+    ieee = Ieee(format, infinities=True)  # which computes the same up to the first overflow
     given = {block.name: ieee.constant(np.asarray(inputs[block.name], dtype=np.float64)) for block in graph.inputs}
     finite = np.isfinite(evaluate(one_program(graph), ieee, given))
     return None if finite.all() else int(np.argmin(finite))
@@ -285,4 +289,5 @@ def _statement(subject: Subject, analysis: Analysis, rest: str) -> str:
 
 def _assumptions(subject: Subject, analysis: Analysis) -> list[str]:
     library = analysis.running.assumptions()
-    return [*program_assumptions(analysis.format, subject.graph.order), *library, *subject.further]
+    own = subject.graph.format_names
+    return [*program_assumptions(analysis.format, subject.graph.order, own), *library, *subject.further]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from certify.arithmetic import Format, Overflow, format_named
@@ -25,11 +26,9 @@ def one_program(graph: Graph) -> Graph:
     return with_order(graph, order_named(graph.order or "serial").program.name)
 
 
-def program_assumptions(format: Format, order: str | None) -> list[str]:
-    """What every claim about a program takes for granted about its arithmetic."""
+def program_assumptions(format: Format, order: str | None, own: Iterable[str] = ()) -> list[str]:
+    """What every claim about a program takes for granted about its arithmetic; `own` are the formats of single instructions."""
     model = order_named(order or "serial")
-    below = "with subnormals flushed to zero" if format.flush else "with subnormals"
-    above = {Overflow.INFINITY: "", Overflow.NAN: ", overflow gives NaN", Overflow.SATURATE: ", overflow saturates"}
     sums = {
         "any-order": "sums are evaluated in any order, with or without fused multiply-add",
         "fma": "sums are evaluated in the order serial, every product fused into the sum",
@@ -37,10 +36,17 @@ def program_assumptions(format: Format, order: str | None) -> list[str]:
     unfused = f"sums are evaluated in the order {replace(model, accumulator='').name}, without fused multiply-add"
     wider = [f"products are added in {model.accumulator}, every total is rounded once to {format.name}"]
     return [
-        f"{format.name}: precision {format.precision}, exponents {format.emin} to {format.emax}, {below}"
-        + above[format.overflow],
+        _described(format),
+        *(f"operations marked as such are in {_described(format_named(name))}" for name in own),
         "every operation rounds to nearest, ties to even",
         sums.get(model.kind, unfused),
         *(wider if model.accumulator else []),
         "the stored binary64 inputs are converted to the format by one rounding to nearest",
     ]
+
+
+def _described(format: Format) -> str:
+    below = "with subnormals flushed to zero" if format.flush else "with subnormals"
+    above = {Overflow.INFINITY: "", Overflow.NAN: ", overflow gives NaN", Overflow.SATURATE: ", overflow saturates"}
+    range = f"precision {format.precision}, exponents {format.emin} to {format.emax}"
+    return f"{format.name}: {range}, {below}{above[format.overflow]}"

@@ -30,8 +30,11 @@ if TYPE_CHECKING:
         Format,
         Ieee,
         Libm,
+        cast,
         enclosure,
         format_named,
+        precision,
+        with_formats,
     )
     from certify.cases.kernel import (
         KernelReport,
@@ -78,6 +81,7 @@ __all__ = [
     "Verdict",
     "__version__",
     "ball",
+    "cast",
     "enclosure",
     "evaluate",
     "format_named",
@@ -89,6 +93,7 @@ __all__ = [
     "order_named",
     "output",
     "point",
+    "precision",
     "range_test",
     "relu_branches",
     "running",
@@ -97,6 +102,7 @@ __all__ = [
     "tolerance",
     "tolerance_between",
     "trace",
+    "with_formats",
     "with_order",
     "write_kernel_report",
 ]

@@ -28,7 +28,7 @@ MOST_OPERATIONS = 1 << 16
 RELATIVE, ABSOLUTE = Fraction(1, 1 << 160), Fraction(1, 1 << 1300)
 
 #: Operations whose values at dyadic numbers are dyadic.
-_POLYNOMIAL = (Op.CONST, Op.ADD, Op.SUB, Op.MUL, Op.NEG, Op.RELU, Op.SCALE, Op.SUM, Op.DOT, Op.OVERWRITE)
+_POLYNOMIAL = (Op.CONST, Op.ADD, Op.SUB, Op.MUL, Op.NEG, Op.RELU, Op.SCALE, Op.SUM, Op.DOT, Op.OVERWRITE, Op.CAST)
 
 
 def enclosed(graph: Graph, region: Region) -> dict[str, tuple[Floats, Floats]]:

@@ -240,7 +240,7 @@ def overflow(traced: TracedKernel, bounds: Bounds, risk: int) -> str:
     node = first_overflow(traced.graph, bounds.format, traced.inputs)
     if node is None:
         return bounds.why(risk)
-    return f"{traced.graph.describe(node)} overflows: it passes {bounds.format.largest:g}"
+    return f"{traced.graph.describe(node)} overflows: it passes {bounds.limit_of(node):g}"
 
 
 def program(bounds: Bounds) -> str:
@@ -272,7 +272,8 @@ def _between(
 
 
 def _assumptions(bounds: Bounds) -> tuple[str, ...]:
-    return (*program_assumptions(bounds.format, bounds.graph.order), *bounds.assumptions())
+    own = bounds.graph.format_names
+    return (*program_assumptions(bounds.format, bounds.graph.order, own), *bounds.assumptions())
 
 
 def _apart(a: tuple[Floats, Floats], b: tuple[Floats, Floats]) -> Floats:

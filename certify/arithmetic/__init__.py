@@ -20,6 +20,7 @@ from certify.arithmetic.formats import (
 from certify.arithmetic.ieee import Ieee
 from certify.arithmetic.libm import Libm
 from certify.arithmetic.naming import format_named
+from certify.arithmetic.own_formats import cast, precision, with_formats
 
 __all__ = [
     "BFLOAT16",
@@ -37,6 +38,9 @@ __all__ = [
     "Libm",
     "NumpyEnclosure",
     "Overflow",
+    "cast",
     "enclosure",
     "format_named",
+    "precision",
+    "with_formats",
 ]

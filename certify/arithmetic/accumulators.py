@@ -21,10 +21,10 @@ def accumulator(name: str, format: Format) -> Format:
     return wide
 
 
-def products_are_exact(format: Format, wide: Format) -> bool:
-    """Whether the product of any two numbers of `format` is a number of `wide`, unless it is beyond its largest.
+def products_are_exact(left: Format, right: Format, wide: Format) -> bool:
+    """Whether the product of any numbers of `left` and `right` is a number of `wide`, unless it is beyond its largest.
 
-    A product has at most 2 p bits, the last of which is not below the square of the smallest subnormal.
+    A product has at most as many bits as both together, the last of which is not below the product of the smallest subnormals.
     """
-    last = 2 * (format.emin - format.precision + 1)
-    return 2 * format.precision <= wide.precision and last >= wide.emin - wide.precision + 1
+    last = left.emin - left.precision + 1 + right.emin - right.precision + 1
+    return left.precision + right.precision <= wide.precision and last >= wide.emin - wide.precision + 1

@@ -39,11 +39,38 @@ def sum_to_odd(a: Floats, b: Floats) -> Floats:
     midpoint. Infinities and NaNs are those of a + b.
     """
     total = np.asarray(a + b)
-    error = sum_error(a, b, total)
-    even = (total.view(np.int64) & 1) == 0
-    # the neighbour on the side of the error; of a zero or of a number whose sum is exact there is none to take
-    towards = np.where(error > 0, np.inf, -np.inf)
-    return np.where(even & np.isfinite(error) & (error != 0), np.nextafter(total, towards), total)
+    return _odd(total, sum_error(a, b, total))
+
+
+def product_to_odd(a: Floats, b: Floats) -> Floats:
+    """a b rounded to odd, like `sum_to_odd`, where its magnitude is between 2**-900 and 2**900; elsewhere as it comes."""
+    (x, i), (y, j) = np.frexp(a), np.frexp(b)
+    product = np.asarray(x * y)
+    return _scaled(_odd(product, _product_error(x, y, product)), i + j, a * b)
+
+
+def product_is_exact(a: Floats, b: Floats) -> Any:
+    """Whether a b is known to be a binary64 number."""
+    (x, i), (y, j) = np.frexp(a), np.frexp(b)
+    product = np.asarray(x * y)
+    return (product == 0) | ((_product_error(x, y, product) == 0) & (np.abs(i + j) < 900))
+
+
+def quotient_to_odd(a: Floats, b: Floats) -> Floats:
+    """a / b rounded to odd, as `product_to_odd`; the remainder a - q b of q = fl(a / b) is a binary64 number."""
+    (x, i), (y, j) = np.frexp(a), np.frexp(b)
+    quotient = np.asarray(x / y)
+    remainder = _remainder(x, quotient, y)
+    return _scaled(_odd(quotient, np.where(y < 0, -remainder, remainder)), i - j, a / b)
+
+
+def root_to_odd(a: Floats) -> Floats:
+    """sqrt(a) rounded to odd, as `product_to_odd`; the remainder a - s s of s = fl(sqrt(a)) is a binary64 number as well."""
+    x, i = np.frexp(a)
+    odd = np.asarray(i & 1)
+    x, i = np.ldexp(x, odd), i - odd
+    root = np.sqrt(x)
+    return _scaled(_odd(root, _remainder(x, root, root)), i // 2, np.sqrt(a))
 
 
 def multiply_add(a: Floats, b: Floats, c: Floats) -> Floats:
@@ -87,6 +114,26 @@ def _product_error(a: Floats, b: Floats, p: Floats) -> Floats:
     high_a, low_a = _split(a)
     high_b, low_b = _split(b)
     return np.asarray(low_a * low_b - (((p - high_a * high_b) - low_a * high_b) - high_a * low_b))
+
+
+def _odd(nearest: Floats, error: Floats) -> Floats:
+    """`nearest` + `error` rounded to odd, `nearest` being that sum rounded to nearest; of `error` only the sign counts."""
+    even = (nearest.view(np.int64) & 1) == 0
+    # the neighbour on the side of the error; of a zero or of an exact number there is none to take
+    towards = np.where(error > 0, np.inf, -np.inf)
+    return np.where(even & np.isfinite(error) & (error != 0), np.nextafter(nearest, towards), nearest)
+
+
+def _remainder(a: Floats, q: Floats, b: Floats) -> Floats:
+    """a - q b exactly, if that is a binary64 number: a and fl(q b) are close, so their difference is exact."""
+    product = np.asarray(q * b)
+    return np.asarray((a - product) - _product_error(q, b, product))
+
+
+def _scaled(significand: Floats, exponent: Any, otherwise: Floats) -> Floats:
+    """significand 2**exponent where that is neither large nor small, and `otherwise` elsewhere."""
+    power = exponent + np.frexp(significand)[1]
+    return np.where(np.isfinite(significand) & (np.abs(power) < 900), np.ldexp(significand, exponent), otherwise)
 
 
 def _split(x: Floats) -> tuple[Floats, Floats]:

@@ -8,8 +8,11 @@ docs/theory/functions.md#emulation (quotients, roots).
 exp, log, tanh and sigmoid are correctly rounded (`certify.arithmetic.elementary`): the reference for libraries, of which a
 bound assumes less (`certify.arithmetic.libm`).
 
+With formats of their own, instructions may have operands of any other format. Then the binary64 result is rounded to odd
+(`certify.arithmetic.errorfree`) and that to the format: one rounding in effect, for any binary64 operands.
+
 A fused multiply-add a b + c is not covered: a b is exact in binary64, but its sum with c may fall on a midpoint after
-the first rounding. That sum is rounded to odd instead (`certify.arithmetic.errorfree`), which 53 >= p + 2 bits make
+the first rounding. That sum is rounded to odd instead, which 53 >= p + 2 bits make
 innocuous. What happens above the largest number, and flushing, look only at the rounded result.
 
 binary32 and binary64 use the hardware's own arithmetic; NumPy's `float16` computes the same numbers as the emulation.
@@ -17,26 +20,37 @@ binary32 and binary64 use the hardware's own arithmetic; NumPy's `float16` compu
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from certify.arithmetic.accumulators import accumulator
-from certify.arithmetic.elementary import correctly_rounded
-from certify.arithmetic.errorfree import multiply_add, sum_to_odd
+from certify.arithmetic.elementary import correctly_rounded, nearest
+from certify.arithmetic.errorfree import (
+    multiply_add,
+    product_is_exact,
+    product_to_odd,
+    quotient_to_odd,
+    root_to_odd,
+    sum_to_odd,
+)
 from certify.arithmetic.formats import BINARY32, BINARY64, Floats, Format
-from certify.graph import Values
+from certify.arithmetic.naming import format_named
+from certify.graph import FormatNames, Op, Values
 
 
 class Ieee:
     """The arithmetic of a format, rounding to nearest, ties to even. Values are floats, shape (n,).
 
     Values are held in float32 for binary32, in float64 for all others. Overflow gives infinities and NaNs follow, as on
-    hardware; NumPy's floating-point warnings are the caller's (`evaluate` silences them).
+    hardware; NumPy's floating-point warnings are the caller's (`evaluate` silences them). With `infinities`, so do formats
+    without them, those of single instructions included: what a proof or a search for overflow computes in.
     """
 
-    def __init__(self, format: Format) -> None:
-        self.format = format
+    def __init__(self, format: Format, *, infinities: bool = False) -> None:
+        self.format = format.unbounded if infinities else format
+        self._infinities = infinities
         self._dtype = np.float32 if format == BINARY32 else np.float64
         self._native = format in (BINARY32, BINARY64)
 
@@ -70,9 +84,17 @@ class Ieee:
             self._dtype
         )
 
+    def in_format(self, name: str, left: FormatNames, right: FormatNames, op: Op) -> Ieee:
+        """The arithmetic in which one instruction of a program of several formats is computed. Raises InputRejected."""
+        return AnyOperands(format_named(name) if name else self.format, infinities=self._infinities)
+
+    def cast(self, a: Values) -> Values:
+        """fl(a)."""
+        return self.format.round(np.asarray(a, dtype=np.float64)).astype(self._dtype)
+
     def accumulating(self, name: str) -> Ieee:
         """The arithmetic in which sums of this format's products are accumulated. Raises InputRejected."""
-        return Ieee(accumulator(name, self.format))
+        return Ieee(accumulator(name, self.format), infinities=self._infinities)
 
     def widen(self, a: Values) -> Values:
         """Numbers of a narrower format as numbers of this one, exact."""
@@ -80,7 +102,7 @@ class Ieee:
 
     def narrow(self, a: Values) -> Values:
         """An accumulated total, rounded once to this format."""
-        return self.format.round(a.astype(np.float64)).astype(self._dtype)
+        return self.cast(a)
 
     def neg(self, a: Values) -> Values:
         """-a, exact."""
@@ -133,6 +155,56 @@ class Ieee:
         """fl(a 2**exponent), exact unless it underflows or overflows."""
         self.format.check_scale(exponent)
         return self._round(a * self._dtype(2.0**exponent))
+
+
+class AnyOperands(Ieee):
+    """The arithmetic of a format for operands of any format: every result is rounded once. Values are binary64 arrays."""
+
+    def __init__(self, format: Format, *, infinities: bool = False) -> None:
+        super().__init__(format, infinities=infinities)
+        self._dtype = np.float64
+        self._native = False
+        self._wide = format.precision == BINARY64.precision
+
+    def accumulating(self, name: str) -> AnyOperands:
+        """As `Ieee.accumulating`."""
+        return AnyOperands(accumulator(name, self.format), infinities=self._infinities)
+
+    def add(self, a: Values, b: Values) -> Values:
+        """fl(a + b)."""
+        return self._round(a + b if self._wide else sum_to_odd(a, b))
+
+    def sub(self, a: Values, b: Values) -> Values:
+        """fl(a - b)."""
+        return self.add(a, -b)
+
+    def mul(self, a: Values, b: Values) -> Values:
+        """fl(a b)."""
+        return self._round(a * b if self._wide else product_to_odd(a, b))
+
+    def fma(self, a: Values, b: Values, c: Values) -> Values:
+        """fl(a b + c), rounded once; operands broadcast."""
+        if self._wide:
+            return super().fma(a, b, c)
+        a, b, c = np.broadcast_arrays(a, b, c)
+        exact = product_is_exact(a, b)
+        before = np.where(exact, sum_to_odd(np.asarray(a * b), c), multiply_add(a, b, c))
+        result = self._round(before)
+        # where binary64 rounded, and perhaps to a midpoint of the format, rationals decide
+        around = [self._round(np.nextafter(before, end)) for end in (-np.inf, np.inf)]
+        lanes = np.nonzero(~exact & np.isfinite(before) & (around[0] != around[1]))
+        if len(lanes[0]):
+            triples = zip(*(x[lanes].tolist() for x in (a, b, c)), strict=True)
+            result[lanes] = [nearest(Fraction(x) * Fraction(y) + Fraction(z), self.format) for x, y, z in triples]
+        return result
+
+    def div(self, a: Values, b: Values) -> Values:
+        """fl(a / b); a division by zero gives an infinity or, of zero, NaN."""
+        return self._round(a / b if self._wide else quotient_to_odd(a, b))
+
+    def sqrt(self, a: Values, nonnegative: Any = None) -> Values:
+        """fl(sqrt(a)); NaN of a negative number."""
+        return self._round(np.sqrt(a) if self._wide else root_to_odd(a))
 
 
 def rounded_multiply_add(format: Format, a: Floats, b: Floats, c: Floats) -> Floats:

@@ -1,8 +1,10 @@
 """Kernels as graphs: trace array code into scalar operations, and fix the order of its sums."""
 
+from certify.graph.casting import cast as cast_traced
+from certify.graph.casting import with_format_names
 from certify.graph.evaluation import AnyOrder, Arithmetic, Values, apply, evaluate, output
 from certify.graph.functions import sigmoid
-from certify.graph.graph import ZERO, Graph, InputBlock, Instruction, Op, Output, live_terms
+from certify.graph.graph import ZERO, FormatNames, Graph, InputBlock, Instruction, Op, Output, live_terms
 from certify.graph.lowering import lower
 from certify.graph.orders import ORDERS, Order, order_named, with_order
 from certify.graph.places import Place, layer
@@ -14,6 +16,7 @@ __all__ = [
     "ZERO",
     "AnyOrder",
     "Arithmetic",
+    "FormatNames",
     "Graph",
     "InputBlock",
     "Instruction",
@@ -25,6 +28,7 @@ __all__ = [
     "Values",
     "Variable",
     "apply",
+    "cast_traced",
     "evaluate",
     "layer",
     "live_terms",
@@ -33,5 +37,6 @@ __all__ = [
     "output",
     "sigmoid",
     "trace",
+    "with_format_names",
     "with_order",
 ]

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from certify.graph.graph import Graph, Ids, InputBlock, Op, Output
+from certify.graph.graph import ZERO, Graph, Ids, InputBlock, Op, Output
+from certify.graph.in_force import current_format
 from certify.graph.places import Place
 
 _NONE = np.empty(0, dtype=np.int32)
@@ -28,11 +29,13 @@ class Assembler:
         self._place: list[int] = []
         self._places: dict[Place, int] = {}
         self._constants: list[float] = []
+        self._format: list[int] = []
+        self._formats: dict[str, int] = {}
         self._negations: list[tuple[int, Ids]] = []
         self._differences: list[tuple[int, Ids, Ids]] = []
 
     def emit(self, op: Op, left: Ids, right: Ids | None, place: Place, *, exponent: int = 0) -> Ids:
-        """Append an instruction; returns the numbers of its lanes, shape (lanes,).
+        """Append an instruction in the format in force; returns the numbers of its lanes, shape (lanes,).
 
         Operands are shaped as `certify.graph.Instruction` says.
         """
@@ -47,6 +50,8 @@ class Assembler:
         self._right.append(right.ravel())
         self._exponent.append(exponent)
         self._place.append(self._places.setdefault(place, len(self._places)))
+        name = current_format()
+        self._format.append(self._formats.setdefault(name, len(self._formats)) if name else -1)
         if op is Op.NEG:
             self._negations.append((first, left))
         elif op is Op.SUB:
@@ -58,6 +63,29 @@ class Assembler:
         first = len(self._constants)
         self._constants.extend(values.tolist())
         return self.emit(Op.CONST, np.arange(first, first + len(values), dtype=np.int32), None, place)
+
+    def formats_of(self, ids: Ids) -> set[str]:
+        """The formats of the nodes among `ids`; "" is the program's."""
+        if not self._formats:
+            return {""} if (ids != ZERO).any() else set()
+        names = list(self._formats)
+        return {"" if k < 0 else names[k] for k in np.unique(self._formats_by_node(ids[ids != ZERO])).tolist()}
+
+    def converted(self, ids: Ids, place: Place) -> Ids:
+        """What an exact operation hands on, shape (lanes,): nodes of other formats are cast to the format in force."""
+        name = current_format()
+        if not self._formats and not name:
+            return ids
+        nodes = np.flatnonzero(ids != ZERO)
+        foreign = nodes[self._formats_by_node(ids[nodes]) != (self._formats.get(name, -2) if name else -1)]
+        if len(foreign):
+            ids = ids.copy()
+            ids[foreign] = self.emit(Op.CAST, ids[foreign], None, place)
+        return ids
+
+    def _formats_by_node(self, ids: Ids) -> Ids:
+        instruction = np.searchsorted(np.array(self._start), ids, side="right") - 1
+        return np.append(np.array(self._format, dtype=np.int32), np.int32(-1))[instruction]  # -1: an input
 
     def negated(self, ids: Ids) -> Ids:
         """For each node, the node it is the negation of, or -1."""
@@ -84,6 +112,8 @@ class Assembler:
             place=np.array(self._place, dtype=np.int32),
             places=tuple(self._places),
             outputs=dict(outputs),
+            format=np.array(self._format, dtype=np.int32),
+            format_names=tuple(self._formats),
             order=order,
         )
 

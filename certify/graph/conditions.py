@@ -18,7 +18,7 @@ from certify.graph.assembly import Assembler
 from certify.graph.elementwise import as_nodes
 from certify.graph.graph import Op
 from certify.graph.places import here
-from certify.graph.traced import KNOWN, Traced, as_traced
+from certify.graph.traced import KNOWN, Traced, as_traced, promoted
 
 Choose = Callable[[Traced, Traced], Traced]
 
@@ -82,7 +82,8 @@ class Condition:
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if func is np.where and len(args) == 3 and not kwargs:
-            return where(*args)
+            with promoted(args):
+                return where(*args)
         raise TraceRefused(f"the kernel uses numpy.{func.__name__} of a comparison at {here()}", _COMBINE)
 
 

@@ -102,7 +102,7 @@ def power(a: Traced, b: Traced) -> Traced:
     if exponent == 2:
         return multiply(a, a)
     if exponent == 1:
-        return a
+        return handed_on(a)
     if exponent == 0:
         return as_traced(a.assembler, np.ones(a.shape))
     if exponent == -1:
@@ -113,6 +113,13 @@ def power(a: Traced, b: Traced) -> Traced:
         f"the kernel raises to a power other than -1, 0, 0.5, 1 and 2 at {here()}",
         "write the products out, as x * x * x: numpy calls the power function of the library for x**3",
     )
+
+
+def handed_on(a: Traced) -> Traced:
+    """`a` itself, in the format in force."""
+    lanes = Lanes(a, as_traced(a.assembler, np.zeros(())))
+    lanes.keep(lanes.open, lanes.a, lanes.a_known)
+    return lanes.result()
 
 
 def square_root(a: Traced) -> Traced:
@@ -166,7 +173,8 @@ class Lanes:
     def keep(self, mask: Mask, ids: Ids, known: Floats) -> None:
         """These lanes are existing elements."""
         mask = self._claim(mask)
-        self.ids[mask], self.known[mask] = ids[mask], known[mask]
+        if mask.any():
+            self.ids[mask], self.known[mask] = self.assembler.converted(ids[mask], self.place), known[mask]
 
     def fold(self, mask: Mask, values: Floats) -> None:
         """Known operands whose result every format holds exactly: at most three significant bits, near 1."""
@@ -223,7 +231,9 @@ class Lanes:
                     continue
                 mask = self._claim(mask)
                 ids = other[mask]
-                if exponent != 1:
+                if exponent == 1 and sign > 0:
+                    ids = self.assembler.converted(ids, self.place)
+                elif exponent != 1:
                     ids = self.assembler.emit(Op.SCALE, ids, None, self.place, exponent=exponent - 1)
                 if sign < 0:
                     ids = self.assembler.emit(Op.NEG, ids, None, self.place)

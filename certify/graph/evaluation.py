@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from certify.errors import InputRejected, OrderUnspecified
-from certify.graph.graph import ZERO, Graph, Instruction, Op, live_terms
+from certify.graph.graph import ZERO, FormatNames, Graph, Instruction, Op, live_terms
 from certify.graph.orders import ORDERS, Order, order_named
 
 Values = npt.NDArray[Any]
@@ -29,7 +29,11 @@ OTHERS = {
     Op.TANH: "tanh",
     Op.SIGMOID: "sigmoid",
     Op.SELECT: "select",
+    Op.CAST: "cast",
 }
+
+#: Operations that are exact but for the rounding to the format, if the operand is no number of it.
+_UNROUNDED = {Op.NEG, Op.RELU, Op.MAX, Op.ABS, Op.SELECT}
 
 #: Short vectors cost NumPy's call, long ones the cache; products of a DOT are computed this many lanes at a time.
 LANES_TOGETHER = 8192
@@ -44,7 +48,10 @@ class Arithmetic(Protocol):
 
     An arithmetic may also have `overwrite`; `fma(a, b, c)` for the order of that name; `accumulating` and `narrow` for
     accumulators; `sum` and `dot` for `any-order` and for sums without an order; or `exact = True`, which says that its
-    results hold for the exact values, so that orders and accumulators do not matter.
+    results hold for the exact values, so that orders, accumulators and formats do not matter.
+
+    An arithmetic of a format has `in_format(name, left, right, op)`, the arithmetic that rounds to the format of that name
+    ("" its own) what is computed from numbers of the formats `left` and `right`, and `cast`, which rounds one number to it.
     """
 
     def empty(self, n: int) -> Values:
@@ -117,8 +124,11 @@ def evaluate(
     InputRejected : an input is missing or has the wrong shape.
     OrderUnspecified : the graph has sums without an order, and the arithmetic needs one.
     """
-    values = arithmetic.empty(graph.n_nodes + 1)
-    values[..., ZERO:] = arithmetic.constant(np.zeros(1))
+    outer: Any = arithmetic
+    if graph.format_names and hasattr(arithmetic, "in_format"):
+        outer = arithmetic.in_format("", (), (), Op.CONST)  # whose values hold the numbers of every format
+    values: Values = outer.empty(graph.n_nodes + 1)
+    values[..., ZERO:] = outer.constant(np.zeros(1))
     for block in graph.inputs:
         if block.name not in inputs:
             raise InputRejected(f"input {block.name} is missing", "give a value for every input of the kernel")
@@ -140,26 +150,44 @@ def evaluate(
 
 def apply(graph: Graph, i: Instruction, arithmetic: Arithmetic, values: Values) -> Values:
     """The values of one instruction's lanes, shape (..., lanes), from those of the nodes before it."""
+    if not graph.format_names or not hasattr(arithmetic, "in_format"):
+        return _computed(graph, i, arithmetic, values)
+    inner = arithmetic.in_format(i.format, *_operand_formats(graph, i), i.op)
+    result = _computed(graph, i, inner, values)
+    return np.asarray(inner.cast(result)) if i.op in _UNROUNDED else result
+
+
+def _operand_formats(graph: Graph, i: Instruction) -> tuple[FormatNames, FormatNames]:
+    """The formats of the numbers that an instruction computes with, those of the left and of the right operand."""
     if i.op is Op.CONST:
-        return arithmetic.constant(graph.constants[i.left])
+        return (), ()
+    if i.op is Op.SELECT:  # the others are compared only
+        return graph.formats_of(i.right[1:]), ()
+    if i.op is Op.OVERWRITE:
+        return graph.formats_of(np.stack([i.left, i.right[0]])), graph.formats_of(i.right[1])
+    left = graph.formats_of(i.left)
+    return left, left if i.op is Op.SUM else graph.formats_of(i.right)
+
+
+def _computed(graph: Graph, i: Instruction, arithmetic: Any, values: Values) -> Values:
+    if i.op is Op.CONST:
+        return np.asarray(arithmetic.constant(graph.constants[i.left]))
     a = values.take(i.left, axis=-1)
     if i.op in OTHERS:
         return _other(graph, i, arithmetic, a, values)
-    if i.op is Op.NEG:
-        return arithmetic.neg(a)
-    if i.op is Op.RELU:
-        return arithmetic.relu(a)
+    if i.op in (Op.NEG, Op.RELU):
+        return np.asarray(arithmetic.neg(a) if i.op is Op.NEG else arithmetic.relu(a))
     if i.op is Op.SCALE:
-        return arithmetic.scale(a, i.exponent)
+        return np.asarray(arithmetic.scale(a, i.exponent))
     b = values.take(i.right, axis=-1)
     if i.op is Op.ADD:
-        return arithmetic.add(a, b)
+        return np.asarray(arithmetic.add(a, b))
     if i.op is Op.SUB:
-        return arithmetic.sub(a, b)
+        return np.asarray(arithmetic.sub(a, b))
     if i.op is Op.MUL:
         # an arithmetic may know that a square is not negative
         square = getattr(arithmetic, "square", None)
-        return np.asarray(square(a)) if square and (i.left == i.right).all() else arithmetic.mul(a, b)
+        return np.asarray(square(a) if square and (i.left == i.right).all() else arithmetic.mul(a, b))
     if i.op is Op.OVERWRITE:
         y, difference = b[..., 0, :], b[..., 1, :]
         # an arithmetic may know a sharper rule than that of its addition
@@ -170,6 +198,8 @@ def apply(graph: Graph, i: Instruction, arithmetic: Arithmetic, values: Values) 
 
 def _other(graph: Graph, i: Instruction, arithmetic: Any, a: Values, values: Values) -> Values:
     operation = getattr(arithmetic, OTHERS[i.op], None)
+    if operation is None and i.op is Op.CAST and getattr(arithmetic, "exact", False):
+        return a
     if operation is None:
         raise InputRejected(
             getattr(arithmetic, "covers", f"this arithmetic has no {OTHERS[i.op]}")
@@ -215,11 +245,39 @@ def _reduce(graph: Graph, i: Instruction, arithmetic: Any, a: Values, b: Values)
         live = live_terms(i)
         total = inner.sum(a, live) if i.op is Op.SUM else inner.dot(a, b, live)
     elif i.op is Op.SUM:
-        total = order.total(inner, lambda k: a[..., k, :], len(i.left))
+        ragged = bool(graph.format_names) and (i.left == ZERO).any()
+        total = _ragged(order, inner, a, i.left != ZERO) if ragged else _summed(order, inner, a)
     else:
         product = _fused(inner, a, b) if order.kind == "fma" else _product(order, inner, a, b)
         total = product.reshape((*product.shape[:-2], -1))
     return np.asarray(total if inner is arithmetic else arithmetic.narrow(total))
+
+
+def _summed(order: Order, arithmetic: Any, a: Values) -> Values:
+    return np.asarray(order.total(arithmetic, lambda k: a[..., k, :], a.shape[-2]))
+
+
+def _ragged(order: Order, arithmetic: Any, a: Values, live: npt.NDArray[np.bool_]) -> Values:
+    """Sums in which structural zeros are no terms: adding one would round a number that is wider than the format."""
+    result = np.empty_like(a[..., 0, :])
+    patterns, pattern = np.unique(live, axis=1, return_inverse=True)
+    for k, terms in enumerate(patterns.T):
+        lanes = pattern.ravel() == k
+        part = [a[..., j, lanes] if term else None for j, term in enumerate(terms)]
+        result[..., lanes] = order.total(_Skipping(arithmetic), part.__getitem__, len(part))
+    return result
+
+
+class _Skipping:
+    """The additions of an arithmetic, where None is a structural zero."""
+
+    def __init__(self, arithmetic: Any) -> None:
+        self.arithmetic = arithmetic
+
+    def add(self, a: Any, b: Any) -> Any:
+        if a is None or b is None:
+            return b if a is None else a
+        return self.arithmetic.add(a, b)
 
 
 def _product(order: Order, arithmetic: Any, a: Values, b: Values) -> Values:

@@ -8,7 +8,7 @@ import numpy as np
 
 from certify.graph.elementwise import called
 from certify.graph.graph import Op
-from certify.graph.traced import Traced
+from certify.graph.traced import Traced, promoted
 
 
 def sigmoid(x: Any) -> Any:
@@ -18,7 +18,8 @@ def sigmoid(x: Any) -> Any:
     what its `certify.arithmetic.Libm` says of `sigmoid`. A kernel that writes the formula out has its four operations.
     """
     if isinstance(x, Traced):
-        return called(Op.SIGMOID)(x)
+        with promoted((x,)):
+            return called(Op.SIGMOID)(x)
     x = np.asarray(x)
     small = np.exp(-np.abs(x))
     return np.where(x >= 0, 1 / (1 + small), small / (1 + small))

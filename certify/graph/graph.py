@@ -19,6 +19,7 @@ from certify.graph.places import Place
 
 Ids = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
+FormatNames = tuple[str, ...]  # of formats; "" is the program's
 
 ZERO = -1  # the id of a structural zero: a number known to be 0 whatever the inputs
 
@@ -45,6 +46,7 @@ class Op(IntEnum):
     TANH = 16
     SIGMOID = 17  # 1 / (1 + exp(-x)), as one function
     SELECT = 18  # x if p <= q (exponent 0) or p < q (exponent 1), else y
+    CAST = 19  # x, rounded to the format of the instruction
 
 
 #: Operations whose right operand has several rows.
@@ -80,6 +82,8 @@ class Output:
 class Instruction:
     """A view of one instruction that writes the nodes `start:stop`. Operands may be structural zeros only in SUM, DOT.
 
+    `format` names the format that every scalar operation of it is rounded to, once; "" is the program's format.
+
     ====================== ============== ==============
     op                     left           right
     ====================== ============== ==============
@@ -89,7 +93,7 @@ class Instruction:
     SELECT (p; q, x, y)    (lanes,)       (3, lanes)
     NEG, RELU, SCALE, ABS  (lanes,)       (0,)
     SQRT, EXP, LOG         (lanes,)       (0,)
-    TANH, SIGMOID          (lanes,)       (0,)
+    TANH, SIGMOID, CAST    (lanes,)       (0,)
     CONST (into constants) (lanes,)       (0,)
     SUM                    (terms, lanes) (terms, 0)
     DOT, lanes = I J       (terms, I)     (terms, J)
@@ -103,6 +107,7 @@ class Instruction:
     left: Ids
     right: Ids
     exponent: int
+    format: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,10 +116,11 @@ class Graph:
 
     - an operand's number is smaller than the numbers of the lanes that read it;
     - instruction k writes the nodes `start[k]:start[k + 1]`, and those ranges tile `n_inputs:n_nodes`;
-    - exact simplifications (0 x, x + 0, 1 x, x - x) made no node.
+    - exact simplifications (0 x, x + 0, 1 x, x - x) made no node, and every sum has two terms or more.
 
     `left_at[k]:left_at[k + 1]` is instruction k's part of `left`, likewise `right`; `terms[k]` its number of terms (0
-    for elementwise operations). `order` says how sums are evaluated; None leaves it open.
+    for elementwise operations). `order` says how sums are evaluated; None leaves it open. `format[k]` is -1 for an instruction
+    in the program's format, else an index into `format_names`; an instruction takes its operands as the numbers they are.
     """
 
     inputs: tuple[InputBlock, ...]
@@ -130,6 +136,8 @@ class Graph:
     place: Ids
     places: tuple[Place, ...]
     outputs: Mapping[str, Output]
+    format: Ids
+    format_names: FormatNames = ()
     order: str | None = None
 
     @property
@@ -171,11 +179,23 @@ class Graph:
             right = right.reshape(ROWS[op], -1)
         elif terms:
             left, right = left.reshape(terms, -1), right.reshape(terms, len(right) // terms)
-        return Instruction(k, op, int(self.start[k]), int(self.start[k + 1]), left, right, int(self.exponent[k]))
+        name = "" if self.format[k] < 0 else self.format_names[int(self.format[k])]
+        return Instruction(k, op, int(self.start[k]), int(self.start[k + 1]), left, right, int(self.exponent[k]), name)
 
     def instruction_of(self, node: int) -> Instruction:
         """The instruction that computes `node`, which is no input."""
         return self._instruction(int(np.searchsorted(self.start, node, side="right")) - 1)
+
+    @cached_property
+    def node_formats(self) -> Ids:
+        """For every node the `format` of its instruction, -1 for inputs; -2 for the structural zero in the last place."""
+        lanes = np.repeat(self.format, np.diff(self.start))
+        return np.concatenate([np.full(self.n_inputs, -1), lanes, [-2]]).astype(np.int32)
+
+    def formats_of(self, nodes: Ids) -> FormatNames:
+        """The names of the formats that these nodes are numbers of, each once; structural zeros are numbers of every format."""
+        found = np.unique(self.node_formats[nodes])
+        return tuple("" if k < 0 else self.format_names[k] for k in found.tolist() if k > -2)
 
     @cached_property
     def nonnegative(self) -> npt.NDArray[np.bool_]:

@@ -64,6 +64,9 @@ def graph_tensors(graph: Graph) -> Saved:
         "outputs": json.dumps(list(graph.outputs)),
         "places": json.dumps([list(pair) for pair in numbers]),
     }
+    if graph.format_names:
+        tensors["format"] = np.repeat(graph.format, lanes).astype(np.int32)
+        metadata["formats"] = json.dumps(list(graph.format_names))
     return Saved(tensors, metadata)
 
 

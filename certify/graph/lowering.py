@@ -15,6 +15,7 @@ from certify.errors import InputRejected
 from certify.graph.assembly import Assembler
 from certify.graph.evaluation import OTHERS, Values, apply
 from certify.graph.graph import ZERO, Floats, Graph, Op, Output
+from certify.graph.in_force import asking
 from certify.graph.orders import ORDERS, order_named, with_order
 from certify.graph.places import Place
 
@@ -38,7 +39,8 @@ def lower(graph: Graph, order: str | None = None) -> Graph:
     ids[: graph.n_inputs] = np.arange(graph.n_inputs, dtype=np.int32)
     for i in graph.instructions():
         nodes.place = graph.places[int(graph.place[i.index])]
-        ids[i.start : i.stop] = apply(graph, i, nodes, ids)
+        with asking(i.format):
+            ids[i.start : i.stop] = apply(graph, i, nodes, ids)
     outputs = {name: Output(ids.take(out.ids), out.known) for name, out in graph.outputs.items()}
     return nodes.assembler.finish(outputs, graph.order)
 

@@ -16,6 +16,7 @@ from certify.graph.elementwise import (
     add,
     called,
     divide,
+    handed_on,
     maximum,
     minimum,
     multiply,
@@ -142,7 +143,7 @@ UFUNCS.update(
         np.equal: equal,
         np.not_equal: lambda a, b: ~equal(a, b),
         np.negative: negative,
-        np.positive: lambda a: a,
+        np.positive: handed_on,
         np.square: lambda a: multiply(a, a),
         np.power: power,
     }

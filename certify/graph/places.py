@@ -54,7 +54,7 @@ class Place:
 
 
 def here() -> Place:
-    """The line of user code that is running: the innermost frame outside this package's graph folder and NumPy."""
+    """The line of user code that is running: the innermost frame outside NumPy and this package's tracing and casts."""
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_machinery(frame.f_code.co_filename):
         frame = frame.f_back
@@ -63,7 +63,7 @@ def here() -> Place:
 
 @lru_cache(maxsize=1024)
 def _is_machinery(filename: str) -> bool:
-    folders = (Path(__file__).parent, Path(np.__file__).parent)
+    folders = (Path(__file__).parent, Path(__file__).parents[1] / "arithmetic", Path(np.__file__).parent)
     return any(folder in Path(filename).parents for folder in folders)
 
 

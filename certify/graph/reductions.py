@@ -135,6 +135,7 @@ def _reduce(op: Op, left: Traced, right: Traced | None) -> Traced:
     if right is None:
         terms = live.sum(axis=0)
         ids = np.where(terms == 1, np.where(live, left.ids, 0).sum(axis=0), ZERO).astype(np.int32)
+        ids = left.assembler.converted(ids, here())
         if (terms > 1).any():
             ids[terms > 1] = left.assembler.emit(op, left.ids[:, terms > 1], None, here())
         return Traced(left.assembler, ids, np.zeros(ids.shape))

@@ -38,7 +38,7 @@ def _lanes(graph: Graph, i: Instruction, known: Mask) -> Mask:
         return ~never
     if i.op is Op.CONST:
         return np.asarray(graph.constants[i.left] >= 0)
-    if i.op is Op.SCALE:
+    if i.op in (Op.SCALE, Op.CAST):
         return known[i.left]
     if i.op is Op.SUM:
         return np.asarray(known[i.left].all(axis=0))

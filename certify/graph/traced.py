@@ -6,7 +6,8 @@ each one becomes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from certify.errors import TraceRefused
 from certify.graph.assembly import Assembler
 from certify.graph.graph import ZERO, Floats, Ids
+from certify.graph.in_force import promoting, promotion
 from certify.graph.places import here
 
 KNOWN = ZERO  # an element that is no node is a known number, nearly always a structural zero
@@ -26,6 +28,10 @@ _USE = "use +, -, *, /, @, sums, maximum, sqrt, exp, log, tanh, abs, where and r
 UFUNCS: dict[np.ufunc, Callable[..., Any]] = {}
 REDUCTIONS: dict[np.ufunc, Callable[..., Any]] = {}
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+CASTS: dict[str, Callable[..., Any]] = {}
+
+PROGRAM = "certify: the format of the program"  # marks the dtype of an array in it
+_OWN_DTYPES = {"float16": np.float16, "float32": np.float32}
 
 
 class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
@@ -57,9 +63,25 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
         return self.ids.size
 
     @property
-    def dtype(self) -> np.dtype[np.float64]:
-        """What the kernel may ask of: a real dtype. The format is chosen when the graph is evaluated."""
-        return np.dtype(np.float64)
+    def dtype(self) -> np.dtype[Any]:
+        """What the kernel may ask of: a real dtype. The format is chosen when the graph is evaluated.
+
+        `y.astype(x.dtype)` converts y to the format of x: to its own one, or back to the program's.
+        """
+        formats = self.assembler.formats_of(self.ids)
+        if len(formats) == 1 and "" not in formats:
+            name = formats.pop()
+            if name == "float64" or name in _OWN_DTYPES:
+                return np.dtype(_OWN_DTYPES.get(name, np.float64))
+            raise _refused(f"the dtype of an array in {name}", "name the format, as in certify.cast(x, format)")
+        return np.dtype(np.float64, metadata={PROGRAM: True})
+
+    def astype(self, dtype: Any, **options: Any) -> Traced:
+        """As `numpy.ndarray.astype`, to a floating-point dtype: every entry is rounded to its format."""
+        if set(options) - {"copy"}:
+            raise _refused(f"astype with {', '.join(options)}", "give the dtype alone")
+        result: Traced = CASTS["astype"](self, dtype)
+        return result
 
     @property
     def T(self) -> Traced:
@@ -107,7 +129,7 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
 
     def sum(self, axis: Any = None, keepdims: bool = False) -> Traced:
         """As `numpy.sum`: one SUM node per result, of unspecified order."""
-        result: Traced = FUNCTIONS[np.sum](self, axis=axis, keepdims=keepdims)
+        result: Traced = self.__array_function__(np.sum, (), (self,), {"axis": axis, "keepdims": keepdims})
         return result
 
     def mean(self, axis: Any = None, **options: Any) -> Traced:
@@ -131,12 +153,12 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
         return self._reduced(np.std, axis, options)
 
     def _reduced(self, function: Any, axis: Any, options: dict[str, Any]) -> Traced:
-        result: Traced = FUNCTIONS[function](self, axis, **options)
+        result: Traced = self.__array_function__(function, (), (self, axis), options)
         return result
 
     def dot(self, other: Any) -> Traced:
         """As `numpy.dot`."""
-        result: Traced = FUNCTIONS[np.dot](self, other)
+        result: Traced = self.__array_function__(np.dot, (), (self, other), {})
         return result
 
     # what a graph cannot hold
@@ -164,19 +186,22 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "reduce" and ufunc in REDUCTIONS:
-            return REDUCTIONS[ufunc](inputs[0], **kwargs)
+            with promoted(inputs):
+                return REDUCTIONS[ufunc](inputs[0], **kwargs)
         if method != "__call__" or ufunc not in UFUNCS or kwargs:
             what = f"numpy.{ufunc.__name__}" + (f".{method}" if method != "__call__" else "")
             raise _refused(
                 what + (" with " + ", ".join(kwargs) if kwargs else ""),
                 _USE,
             )
-        return UFUNCS[ufunc](*(as_traced(self.assembler, x) for x in inputs))
+        with promoted(inputs):
+            return UFUNCS[ufunc](*(as_traced(self.assembler, x) for x in inputs))
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if func not in FUNCTIONS:
             raise _refused(f"numpy.{func.__name__}", _USE)
-        return FUNCTIONS[func](*args, **kwargs)
+        with promoted(args):
+            return FUNCTIONS[func](*args, **kwargs)
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise _refused("a conversion of a traced array to a plain one", "keep the kernel in NumPy operations")
@@ -184,6 +209,37 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
 
 class _NoAttribute(TraceRefused, AttributeError):
     """So that hasattr answers, and a kernel that goes on is refused with its line."""
+
+
+def promoted(operands: Any) -> AbstractContextManager[None]:
+    """Instructions made inside are in the format that these operands are promoted to.
+
+    Raises
+    ------
+    TraceRefused : there is no such format.
+    """
+    formats = set(_formats(operands))
+    format = promotion(formats)
+    if format is None:
+        raise TraceRefused(
+            f"the kernel mixes arrays in {' and '.join(sorted(formats))} at {here()}",
+            "cast one of them, or say the format of the result with certify.precision",
+        )
+    return promoting(format)
+
+
+def _formats(operands: Any) -> Iterator[str]:
+    """The formats of what is computed with: of traced arrays their own, of NumPy's arrays and numbers the program's.
+
+    Python's own numbers have none: they take that of what they meet.
+    """
+    for x in operands:
+        if isinstance(x, Traced):
+            yield from x.assembler.formats_of(x.ids)
+        elif isinstance(x, np.ndarray | np.generic) and x.dtype.kind == "f":
+            yield ""
+        elif isinstance(x, list | tuple):
+            yield from _formats(x)
 
 
 def as_traced(assembler: Assembler, value: Any) -> Traced:

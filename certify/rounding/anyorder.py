@@ -21,7 +21,7 @@ from certify.arithmetic import Format
 from certify.arithmetic.enclosure import step_down, step_up
 from certify.graph import Values
 from certify.graph.evaluation import LANES_TOGETHER
-from certify.rounding.local import ERROR, HIGH, LOW, TINY, UP, corners, magnitude
+from certify.rounding.local import ERROR, HIGH, LOW, TINY, UP, Formats, corners, magnitude, outward
 from certify.rounding.region import Floats
 from certify.rounding.running import Running
 
@@ -33,9 +33,11 @@ _EPS = 2.0**-52
 class EveryOrder(Running):
     """The arithmetic of the theorem. Values are arrays of shape (4, lanes): lo, hi, E, and 1 for what may be unrounded."""
 
-    def compute_in(self, format: Format, operands: Format | None = None) -> None:
+    def compute_in(
+        self, format: Format, left: Formats | None = None, right: Formats | None = None, products: bool = False
+    ) -> None:
         """As `Local.compute_in`; a fused multiply-add may underflow."""
-        super().compute_in(format, operands)
+        super().compute_in(format, left, right, products)
         self._underflow = self.format.underflow
 
     def empty(self, n: int) -> Values:
@@ -52,7 +54,7 @@ class EveryOrder(Running):
 
     def scale(self, a: Values, exponent: int) -> Values:
         """a 2**exponent, rounded or not."""
-        return _flagged(super().scale(a, exponent), 1.0 if exponent < 0 else 0.0)
+        return _flagged(super().scale(a, exponent), 1.0 if exponent < 0 or not self._left_in else 0.0)
 
     def narrow(self, a: Values) -> Values:
         """An accumulator's total, rounded once to this format; or not, if it is a single product."""
@@ -81,8 +83,12 @@ class EveryOrder(Running):
         parts = (-np.minimum(a[LOW], 0.0).sum(axis=-2), np.maximum(a[HIGH], 0.0).sum(axis=-2))
         up = 1.0 + (2 * a.shape[-2] + 8) * 2.0**-53
         carried = a[ERROR].sum(axis=-2) * up
+        unrounded = bool(a[OPEN].any())
+        if not self._left_in or (unrounded and not self._uniform):
+            # a term that may be no number of the format is rounded when a term that is 0 is added to it
+            count = np.broadcast_to(np.maximum(live, 2).astype(np.float64), count.shape)
         # sums of numbers of the format do not underflow
-        least = self.format.underflow if a[OPEN].any() else self._least
+        least = self.format.underflow if unrounded or not self._left_in else self._least
         return self._tree(ends, parts, count, a.shape[-2], carried, np.zeros(carried.shape), least)
 
     def dot(self, a: Values, b: Values, live: npt.NDArray[np.int64]) -> Values:
@@ -124,7 +130,8 @@ class EveryOrder(Running):
         """
         loss = (terms + 12) * _EPS  # relative, of every binary64 sum here
         total = parts[0] + parts[1] + moved
-        slack = total * loss + (terms * TINY if self._double else 0.0)
+        rounded_products = self._double or self._rounded_twice
+        slack = total * loss + (terms * TINY if rounded_products else 0.0)
         several, inner = n > 1, np.maximum(n - 2.0, 0.0)
         largest = np.maximum(*parts) + moved
         drift, linear = self._drift(largest, total, n, inner, loss, least)
@@ -134,6 +141,7 @@ class EveryOrder(Running):
         last = self._staircase((nearest + beside), loss, least)
         D = np.where(several, np.minimum(drift + last, linear) * UP, 0.0)
         reach = (slack + moved + D) * UP
+        ends = outward(np.stack(ends)) if self._rounded_twice else ends
         outer = np.stack(
             [np.where(several, ends[LOW] - reach, ends[LOW]), np.where(several, ends[HIGH] + reach, ends[HIGH])]
         )
@@ -167,7 +175,7 @@ class EveryOrder(Running):
         ends, m, local = super()._sum(a, b)
         if not self._double:
             # ends of unrounded products: their sum would be rounded twice
-            ends = _outward(ends)
+            ends = outward(ends)
         return ends, m, local
 
     def _replacing(
@@ -175,7 +183,7 @@ class EveryOrder(Running):
     ) -> tuple[Floats, tuple[Values, Floats, Floats], Floats | float]:
         first, (ends, m, second), _ = super()._replacing(x, y, difference)
         # where x or y may be unrounded, the sums are of any numbers; and x may be rounded in one of them only
-        before = _outward(y[:2] + self.neg(x)[:2])
+        before = outward(y[:2] + self.neg(x)[:2])
         first = np.where((x[OPEN] > 0) | (y[OPEN] > 0), self._rounding(before, magnitude(before)), first)
         second = np.where(x[OPEN] > 0, self._rounding(ends, magnitude(ends)), second)
         apart = np.where(x[OPEN] > 0, self._rounding(x[:2], magnitude(x)), 0.0)
@@ -190,10 +198,6 @@ class EveryOrder(Running):
         if self._double:  # the ends have been rounded to nearest already
             low, high = np.where(moves, step_down(low), low), np.where(moves, step_up(high), high)
         return np.stack([low, high])
-
-
-def _outward(ends: Values) -> Values:
-    return np.stack([step_down(ends[LOW]), step_up(ends[HIGH])])
 
 
 def _flagged(values: Values, flag: Any) -> Values:

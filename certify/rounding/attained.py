@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from certify.arithmetic import BINARY64, Format, Ieee
+from certify.arithmetic import BINARY64, Format, Ieee, format_named
 from certify.arithmetic.dyadic import Dyadic, fractions
 from certify.graph import Graph, Instruction, Op, Values, evaluate, lower
 from certify.graph.evaluation import OTHERS
@@ -34,8 +34,7 @@ def attained(
     ids = program.outputs[output].ids
     node = int(ids[index])
     signs = np.sign(adjoint(program, inputs, node))
-    starts = [i.start for i in program.instructions() if i.op is not Op.CONST]
-    dyadic, adversary = Dyadic(), _Adversary(format, signs, starts)
+    dyadic, adversary = Dyadic(), _Adversary(program, format, signs)
     given = {name: dyadic.constant(value) for name, value in inputs.items()}
     moved, exact = (evaluate(program, arithmetic, given)[:, node] for arithmetic in (adversary, dyadic))
     difference = fractions(dyadic.sub(moved[:, None], exact[:, None]))[0]
@@ -58,6 +57,8 @@ def adjoint(program: Graph, inputs: Mapping[str, npt.ArrayLike], node: int) -> n
             np.add.at(slope, i.right, here * values[i.left])
         elif i.op is Op.NEG:
             np.add.at(slope, i.left, -here)
+        elif i.op is Op.CAST:
+            np.add.at(slope, i.left, here)
         elif i.op is Op.RELU:
             np.add.at(slope, i.left, here * (values[i.left] > 0))
         elif i.op is Op.SCALE:
@@ -96,10 +97,24 @@ def _partials(i: Instruction, values: Values) -> list[tuple[Ids, npt.NDArray[Any
 class _Adversary(Dyadic):
     """Exact arithmetic in which each sum and product is moved half an ulp, in the direction of `signs`."""
 
-    def __init__(self, format: Format, signs: npt.NDArray[np.float64], starts: list[int]) -> None:
-        self._format = format
+    def __init__(self, program: Graph, format: Format, signs: npt.NDArray[np.float64]) -> None:
+        self._program, self._format = program, format
         self._signs = signs
-        self._starts = iter(starts)  # operations are called in execution order, once an instruction
+        # operations are called in execution order, once an instruction
+        self._instructions = (i for i in program.instructions() if i.op is not Op.CONST)
+        self._now = next(self._instructions, None)
+
+    def _named(self, name: str) -> Format:
+        return format_named(name) if name else self._format
+
+    def _here(self) -> Format:
+        """The format of the instruction at hand."""
+        return self._named(self._now.format if self._now else "")
+
+    def cast(self, a: Values) -> Values:
+        i = self._now
+        exact = i is None or all(self._here().contains(self._named(f)) for f in self._program.formats_of(i.left))
+        return self._passed(a) if exact else self._moved(a, np.minimum(self._half_ulp(a), _size(a)))
 
     def add(self, a: Values, b: Values) -> Values:
         exact = super().add(a, b)
@@ -122,22 +137,23 @@ class _Adversary(Dyadic):
         return self._passed(super().scale(a, exponent))
 
     def _passed(self, values: Values) -> Values:
-        next(self._starts)
+        self._now = next(self._instructions, None)
         return values
 
     def _moved(self, values: Values, distance: npt.NDArray[np.float64]) -> Values:
-        start = next(self._starts)
+        start = self._now.start if self._now else 0
         signs = self._signs[start : start + values.shape[-1]]
-        return super().add(values, super().constant(signs * distance))
+        return self._passed(super().add(values, super().constant(signs * distance)))
 
     def _half_ulp(self, exact: Values) -> npt.NDArray[np.float64]:
         _, exponent = np.frexp(_size(exact))  # half an ulp at 2**(e - 1) <= size < 2**e is 2**(e - 1 - p)
-        last = np.maximum(exponent - 1, self._format.emin) - self._format.precision
+        format = self._here()
+        last = np.maximum(exponent - 1, format.emin) - format.precision
         return np.asarray(np.ldexp(1.0, last))
 
     def _sums(self, exact: Values) -> npt.NDArray[np.float64]:
         """Sums that are subnormal or in the first normal binade are exact."""
-        return np.where(_size(exact) >= 2 * self._format.min_normal, self._half_ulp(exact), 0.0)
+        return np.where(_size(exact) >= 2 * self._here().min_normal, self._half_ulp(exact), 0.0)
 
 
 def _size(values: Values) -> npt.NDArray[np.float64]:

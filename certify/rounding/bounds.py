@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from certify.arithmetic import Format
+from certify.arithmetic import Format, format_named
 from certify.arithmetic.directed import norm_up
 from certify.arithmetic.libm import ONE_ULP, Libm
 from certify.graph import ZERO, Graph, Op
@@ -24,8 +25,8 @@ class Bounds:
     """Per node: the computed value lies in [low, high] and is within `error` of the exact value, absolutely.
 
     This holds for every input of the region **if no operation overflows**; `first_overflow` tells. Arrays have shape
-    (n_nodes + 1,), the last place being the structural zero. `peak` bounds the magnitude of every operation's result
-    before rounding, partial sums included. The bounds assume `libm` of the library; `assumptions` says so.
+    (n_nodes + 1,), the last place being the structural zero. `peak` bounds the magnitude of every operation's result,
+    partial sums included. The bounds assume `libm` of the library; `assumptions` says so.
     """
 
     graph: Graph
@@ -36,14 +37,26 @@ class Bounds:
     peak: float
     libm: Libm = ONE_ULP
 
+    def limit_of(self, node: int) -> float:
+        """The largest number of the format that `node` is computed in."""
+        return float(np.broadcast_to(self._limits, self.low.shape)[node])
+
+    @cached_property
+    def _limits(self) -> Floats:
+        """The largest number of every node's format: one number if all are in the program's."""
+        largest = [format_named(name).largest for name in self.graph.format_names]
+        # -1 is the program's format, and the structural zero has every one
+        table = np.array([*largest, self.format.largest, self.format.largest])
+        return table[self.graph.node_formats] if largest else np.array(self.format.largest)
+
     def first_overflow(self) -> int | None:
         """The first node that is not proved to stay finite; None if all are (and with them all partial sums)."""
-        proved = (self.low >= -self.format.largest) & (self.high <= self.format.largest)
+        proved = (self.low >= -self._limits) & (self.high <= self._limits)
         return None if proved.all() else int(np.argmin(proved))
 
     def why(self, node: int) -> str:
         """What is not proved of `node`, the first one that is not proved to stay finite, and where it is computed."""
-        problem = self.refusal(node) or f"an enclosure that passes {self.format.largest:g}"
+        problem = self.refusal(node) or f"an enclosure that passes {self.limit_of(node):g}"
         return f"{problem} at {self.graph.describe(node)}"
 
     def refusal(self, node: int) -> str:

@@ -29,7 +29,7 @@ from certify.arithmetic.elementary import between, grown
 from certify.arithmetic.enclosure import step_down, step_up
 from certify.arithmetic.libm import CORRECT, ONE_ULP, Libm
 from certify.graph import Values
-from certify.rounding.local import ERROR, EXPONENT, HIGH, LOW, MANTISSA, TINY, UP, Local, magnitude
+from certify.rounding.local import ERROR, EXPONENT, HIGH, LOW, MANTISSA, TINY, UP, Local, magnitude, outward
 from certify.rounding.region import Floats
 
 Mask = npt.NDArray[np.bool_]
@@ -62,6 +62,7 @@ class Functions(Local):
         product = m * away
         exceeds = ~((product > _SAFE) & np.isfinite(product)) | (size > product)
         local = self._correct(ends, m, exceeds) * (size > 0)
+        ends = outward(ends) if self._rounded_twice else ends
         carried = a[ERROR] + np.where(b[ERROR] == 0, 0.0, m * UP * b[ERROR] + 2 * TINY)
         error = np.where(carried == 0, 0.0, carried * UP / nearest * UP + TINY)
         return self._only(good, self._round(ends), m, (error + local) * UP)
@@ -70,11 +71,12 @@ class Functions(Local):
         """fl(sqrt(a)), where the lanes `nonnegative` are known not to be negative, computed and exact."""
         low = np.where(nonnegative, np.maximum(a[LOW], 0.0), a[LOW])
         good = (low >= a[ERROR]) | (nonnegative & (low >= 0))
-        ends = np.sqrt(np.where(good, np.stack([low, np.maximum(a[HIGH], low)]), 1.0))
+        roots = ends = np.sqrt(np.where(good, np.stack([low, np.maximum(a[HIGH], low)]), 1.0))
         m = ends[HIGH]
         local = self._correct(ends, m, a[HIGH] > m * m) * (m > 0)
+        ends = outward(ends) if self._rounded_twice else ends
         below = np.sqrt(np.maximum(low - a[ERROR], 0.0))
-        slope = np.where(ends[LOW] + below > 0, a[ERROR] / (ends[LOW] + below), np.inf)
+        slope = np.where(roots[LOW] + below > 0, a[ERROR] / (roots[LOW] + below), np.inf)
         carried = np.where(a[ERROR] == 0, 0.0, np.minimum(slope, np.sqrt(a[ERROR])) * UP + TINY)
         return self._only(good, self._round(ends), m, (carried + local) * UP)
 
@@ -150,7 +152,7 @@ class Functions(Local):
         matters in binary64 where it is a power of two and the exact one `exceeds` it.
         """
         if not self._double:
-            return self._rounding(ends, m)
+            return self._rounding(ends, m + TINY if self._rounded_twice else m)
         half = self._half_ulp(m) * np.where(((m.view(np.int64) & MANTISSA) == 0) & exceeds, 2.0, 1.0)
         local = np.maximum(half, self.format.omega)
         # a magnitude below the normal numbers is rounded by more than the factor UP covers

@@ -8,6 +8,9 @@ move by its whole magnitude, if that is at most 2**emin.
 m is rounded to nearest. Below p = 51 that is harmless: if fl64(m) is a power of two s < m then y in (s, m] rounds to s in
 the format, moving by m - s <= 2**-53 s < h(s); otherwise m and fl64(m) share a binade. For binary64 the lanes where fl64(m)
 is a power of two are settled by the exact error of m (`certify.arithmetic.errorfree`).
+
+An instruction with a format of its own may have operands that are no numbers of it (docs/theory/rounding.md, own formats). Then
+the terms that rest on an operand's being one are left out, and ends are rounded once, or outward.
 """
 
 from __future__ import annotations
@@ -19,9 +22,12 @@ import numpy as np
 
 from certify.arithmetic import Format
 from certify.arithmetic.accumulators import products_are_exact
-from certify.arithmetic.errorfree import product_exceeds, sum_error
+from certify.arithmetic.enclosure import step_down, step_up
+from certify.arithmetic.errorfree import product_exceeds, sum_error, sum_to_odd
 from certify.graph import Values
 from certify.rounding.region import Floats
+
+Formats = tuple[Format, ...]
 
 LOW, HIGH, ERROR = 0, 1, 2
 UP = 1.0 + 2.0**-50
@@ -36,19 +42,34 @@ class Local:
     def __init__(self, format: Format) -> None:
         self.compute_in(format)
 
-    def compute_in(self, format: Format, operands: Format | None = None) -> None:
-        """Round to `format`; products are of numbers of `operands`, by default of the same format."""
+    def compute_in(
+        self, format: Format, left: Formats | None = None, right: Formats | None = None, products: bool = False
+    ) -> None:
+        """Round to `format`; operands are numbers of one of the formats `left` and `right`, by default of the same format.
+
+        With `products`, sums are of rounded products, which are numbers of the format whatever the operands.
+        """
         # a saturated result has an unbounded error: to the bounds it is an overflow like any other
         self.format = format.unbounded
         self._double = format.precision == 53
         self._exact_sums = float(np.ldexp(1.0, format.emin + 1))
         self._least = format.min_normal if format.flush else 0.0  # results below it become 0
         self._underflow = self._least  # how far a sum that underflows is rounded at most
-        self._products_round = operands is None or 2 * operands.precision > format.precision
-        self._products_exact = operands is not None and products_are_exact(operands, format)
+        self._left, self._right = (format,) if left is None else left, (format,) if right is None else right
+        self._sums_products = products
+        self._left_in = products or all(format.contains(f) for f in self._left)
+        self._right_in = products or all(format.contains(f) for f in self._right)
+        self._uniform = all(f.unbounded == self.format for f in (*self._left, *self._right))
+        pairs = [(f, g) for f in self._left for g in self._right]
+        self._products_round = any(f.precision + g.precision > format.precision for f, g in pairs)
+        self._products_exact = all(products_are_exact(f, g, format) for f, g in pairs)
+        # products, quotients and roots of binary64 numbers are rounded before the format rounds them
+        self._rounded_twice = not self._double and any(f.precision == 53 for f in (*self._left, *self._right))
 
     def _sum(self, a: Values, b: Values) -> tuple[Values, Floats, Floats]:
         """The ends of a + b rounded to binary64, m, and min(h(m), |a|, |b|)."""
+        if not (self._left_in and self._right_in):
+            return self._sum_of_any(a, b)
         ends = a[:2] + b[:2]
         m = np.maximum(-ends[LOW], ends[HIGH])
         half = self._half_ulp(m)
@@ -59,11 +80,28 @@ class Local:
         local = np.minimum(np.minimum(half, magnitude(a)), magnitude(b))
         return ends, m, np.maximum(local, self._flushed(ends, m)) if self._least else local
 
+    def _sum_of_any(self, a: Values, b: Values) -> tuple[Values, Floats, Floats]:
+        """As `_sum` where an operand may be no number of the format: sums may underflow, and ends are rounded to odd."""
+        ends = a[:2] + b[:2] if self._double else sum_to_odd(a[:2], b[:2])
+        m = np.maximum(-ends[LOW], ends[HIGH])
+        local = self._half_ulp(m)
+        if self._double:
+            settle(local, m, lambda lanes: sum_exceeds(a, b, ends, lanes))
+        else:
+            local = np.minimum(np.maximum(local, self.format.omega), m)
+        # y moves by at most its distance |a| to a number b
+        local = np.minimum(local, magnitude(a)) if self._right_in else local
+        local = np.minimum(local, magnitude(b)) if self._left_in else local
+        return ends, m, np.maximum(local, self._flushed(ends, m)) if self._least else local
+
     def _product(self, size_a: Floats, size_b: Floats, ends: Values) -> tuple[Floats, Floats]:
         """m = |a| |b| rounded to binary64, and how far the product is rounded at most."""
         m = size_a * size_b
         if not self._products_round:
-            return m, np.minimum(0.0 if self._products_exact else self.format.omega, m)
+            local = np.minimum(0.0 if self._products_exact else self.format.omega, m)
+            return m, np.maximum(local, self._flushed(ends, m)) if self._least else local
+        if self._rounded_twice:
+            return m, self._rounding(ends, m + TINY) * ((size_a > 0) & (size_b > 0))
         if not self._double:
             return m, self._rounding(ends, m)
         local = np.maximum(self._half_ulp(m), self.format.omega)
@@ -109,6 +147,11 @@ class Local:
 def magnitude(a: Values) -> Floats:
     """max |x^| over the enclosure."""
     return np.asarray(np.maximum(-a[LOW], a[HIGH]))
+
+
+def outward(ends: Values) -> Values:
+    """One binary64 number further, at both ends: around what was rounded to nearest."""
+    return np.stack([step_down(ends[LOW]), step_up(ends[HIGH])])
 
 
 def corners(a: Values, b: Values) -> Values:

@@ -28,10 +28,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from certify.arithmetic import Format
+from certify.arithmetic import Format, format_named
 from certify.arithmetic.accumulators import accumulator
 from certify.errors import InputRejected
-from certify.graph import Graph, Values, evaluate, order_named, with_order
+from certify.graph import FormatNames, Graph, Op, Values, evaluate, order_named, with_order
 from certify.rounding.bounds import Bounds
 from certify.rounding.region import Floats, Region
 
@@ -69,6 +69,18 @@ class Majorant:
 
     def __init__(self, format: Format) -> None:
         self.format = format.unbounded
+        self._holds = True  # whether operands are numbers of the format
+
+    def in_format(self, name: str, left: FormatNames, right: FormatNames, op: Op) -> Majorant:
+        """The arithmetic in which one instruction of a program of several formats is bounded. Raises InputRejected."""
+        inner = Majorant(format_named(name) if name else self.format)
+        operands = [format_named(each) if each else self.format for each in (*left, *right)]
+        inner._holds = all(inner.format.contains(each) for each in operands)
+        return inner
+
+    def cast(self, a: Values) -> Values:
+        """fl(a), where `a` is exact otherwise."""
+        return a if self._holds else self.narrow(a)
 
     def accumulating(self, name: str) -> Majorant:
         """The arithmetic in which sums of this format's products are accumulated. Raises InputRejected."""
@@ -128,6 +140,8 @@ class Majorant:
         """a 2**exponent."""
         self.format.check_scale(exponent)
         scaled = np.ldexp(a, exponent)
+        if not self._holds:
+            return self.narrow(scaled + _TINY)
         return scaled if exponent >= 0 else (scaled + np.array([[_TINY], [self.format.underflow + _TINY]])) * _UP
 
     def sum(self, a: Values, live: Counts) -> Values:

@@ -13,7 +13,7 @@ from certify.arithmetic import Format, Ieee
 from certify.errors import InputRejected, Undecided
 from certify.graph import ZERO, Graph, Op, evaluate, output
 
-_DYADIC = {Op.CONST, Op.ADD, Op.SUB, Op.MUL, Op.NEG, Op.RELU, Op.SCALE, Op.SUM, Op.DOT, Op.OVERWRITE}
+_DYADIC = {Op.CONST, Op.ADD, Op.SUB, Op.MUL, Op.NEG, Op.RELU, Op.SCALE, Op.SUM, Op.DOT, Op.OVERWRITE, Op.CAST}
 _RELATIVE, _ABSOLUTE = Fraction(1, 1 << 160), Fraction(1, 1 << 1300)
 _MOST_BITS = 1 << 13
 

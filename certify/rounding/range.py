@@ -17,9 +17,11 @@ from certify.rounding.region import Floats, Region
 class Range:
     """Outcome of the range test.
 
-    Exactly one of these holds: `node` is None (proved: no operation overflows anywhere in the region, and no result
-    exceeds `max_magnitude`); `witness` names inputs of the region at which `node` overflows (refuted); or neither could
-    be shown (undecided), and `node` is the first that is not proved finite. `reason` says what is not proved of it, or what
+    `max_magnitude` is the largest number that an operation may return, whatever its format; `limit` is the largest number of
+    the program's format. Exactly one of these holds: `node` is None (proved: no operation overflows anywhere in the region,
+    and no result exceeds `max_magnitude`); `witness` names inputs of the region at which `node` overflows (refuted); or
+    neither could be shown (undecided), and `node` is the first that is not proved finite. `reason` says what is not proved
+    of it, or what
     it does: an overflow, or an operation outside its domain, such as a division by an enclosure that contains 0.
     """
 
@@ -43,7 +45,7 @@ def range_test(bounds: Bounds, region: Region) -> Range:
     limit = bounds.format.largest
     node = bounds.first_overflow()
     if node is None:
-        return Range(float(bounds.format.unbounded.round(np.array(bounds.peak))), limit, None, "", None)
+        return Range(bounds.peak, limit, None, "", None)
     for inputs in _candidates(region, bounds.format):
         overflowed = _overflow_at(bounds.graph, bounds, inputs)
         if overflowed is not None:
@@ -64,7 +66,7 @@ def _candidates(region: Region, format: Format) -> Iterator[Mapping[str, Floats]
 
 
 def _overflow_at(graph: Graph, bounds: Bounds, inputs: Mapping[str, Floats]) -> int | None:
-    ieee = Ieee(bounds.format.unbounded)
+    ieee = Ieee(bounds.format, infinities=True)
     if graph.order is not None:
         graph = with_order(graph, order_named(graph.order).program.name)
     values = evaluate(graph, ieee, {name: ieee.constant(value) for name, value in inputs.items()})

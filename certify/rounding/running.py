@@ -45,19 +45,19 @@ by at most 2**-1075; 2**-1073 is added for them. Sums of nonnegative binary64 nu
 from __future__ import annotations
 
 from copy import copy
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
-from certify.arithmetic import Format
+from certify.arithmetic import Format, format_named
 from certify.arithmetic.accumulators import accumulator
 from certify.arithmetic.enclosure import step_down, step_up
 from certify.arithmetic.errorfree import sum_to_odd
 from certify.arithmetic.libm import ONE_ULP, Libm
-from certify.graph import Graph, Values, evaluate, order_named
+from certify.graph import FormatNames, Graph, Op, Values, evaluate, order_named
 from certify.rounding.bounds import Bounds
 from certify.rounding.functions import Functions
-from certify.rounding.local import ERROR, HIGH, LOW, MANTISSA, TINY, UP, corners, magnitude
+from certify.rounding.local import ERROR, HIGH, LOW, MANTISSA, TINY, UP, corners, magnitude, outward
 from certify.rounding.region import Floats, Region
 
 
@@ -81,7 +81,7 @@ def running(graph: Graph, format: Format, region: Region, *, libm: Libm = ONE_UL
     values = evaluate(graph, arithmetic, inputs)
     arithmetic.note(magnitude(values[:, : graph.n_inputs]))
     error = np.where(np.isnan(values[ERROR]), np.inf, values[ERROR])  # as of 0 times an unbounded error
-    return Bounds(graph, format, values[LOW], values[HIGH], error, arithmetic.peak, libm)
+    return Bounds(graph, format, values[LOW], values[HIGH], error, arithmetic.largest_result, libm)
 
 
 def arithmetic_of(graph: Graph, format: Format, libm: Libm = ONE_ULP) -> Running:
@@ -102,12 +102,41 @@ class Running(Functions):
     def __init__(self, format: Format, libm: Libm = ONE_ULP) -> None:
         super().__init__(format, libm)
         self.peak = 0.0
+        self._in_formats: dict[Any, Self] = {}
+
+    @property
+    def largest_result(self) -> float:
+        """What no operation's result exceeds in magnitude, each rounded to its own format."""
+        every: list[Running] = [self, *self._in_formats.values()]
+        peaks = [each.format.round(np.array(each.peak)) for each in every]
+        return float(np.max(peaks))  # nan if one is
+
+    def in_format(self, name: str, left: FormatNames, right: FormatNames, op: Op) -> Self:
+        """The arithmetic in which one instruction of a program of several formats is bounded. Raises InputRejected."""
+        key = name, left, right, op is Op.DOT
+        if key not in self._in_formats:
+            operands = [tuple(self._named(each) for each in names) for names in (left, right)]
+            inner = copy(self)
+            inner.peak = 0.0
+            inner.compute_in(self._named(name), operands[0], operands[1], op is Op.DOT)
+            self._in_formats[key] = inner
+        return self._in_formats[key]
+
+    def _named(self, name: str) -> Format:
+        return format_named(name) if name else self.format
+
+    def cast(self, a: Values) -> Values:
+        """fl(a), where `a` is exact otherwise."""
+        if self._left_in and self._right_in:
+            return a
+        m = magnitude(a)
+        return self._result(self._round(a[:2]), m, (a[ERROR] + self._rounding(a[:2], m)) * UP)
 
     def accumulating(self, name: str) -> Self:
         """The arithmetic in which sums of this format's products are accumulated. Raises InputRejected."""
         wide = copy(self)
         wide.peak = 0.0
-        wide.compute_in(accumulator(name, self.format), self.format)
+        wide.compute_in(accumulator(name, self.format), self._left, self._right, self._sums_products)
         return wide
 
     def widen(self, a: Values) -> Values:
@@ -146,7 +175,9 @@ class Running(Functions):
         return self._result(self._round(ends), m, (a[ERROR] + b[ERROR] + local) * UP)
 
     def overwrite(self, x: Values, y: Values, difference: Values) -> Values:
-        """fl(x + fl(y - x)), whose exact value is y."""
+        """fl(x + fl(y - x)), whose exact value is y; a sum like any other unless both were rounded to one format."""
+        if not self._uniform:
+            return self.add(x, difference)
         first, (ends, m, second), apart = self._replacing(x, y, difference)
         # the sum before rounding is y^ + (rounding of the difference)
         near = (magnitude(y) + first + apart) * UP
@@ -171,6 +202,7 @@ class Running(Functions):
         size_a, size_b = magnitude(a), magnitude(b)
         ends = corners(a, b)
         m, local = self._product(size_a, size_b, ends)
+        ends = outward(ends) if self._rounded_twice else ends
         error = ((size_a + a[ERROR]) * b[ERROR] + size_b * a[ERROR] + local) * UP + TINY
         return self._result(self._kept(ends, self._round(ends), (size_a > 0) & (size_b > 0)), m, error)
 
@@ -184,8 +216,8 @@ class Running(Functions):
         """fl(a b + c), rounded once; operands broadcast."""
         size_a, size_b = magnitude(a), magnitude(b)
         products = corners(a, b)
-        if self._double:  # outward: they have been rounded
-            products = np.stack([step_down(products[LOW]), step_up(products[HIGH])])
+        if self._double or self._rounded_twice:  # they have been rounded
+            products = outward(products)
         before = np.asarray(products + c[:2])
         ends = before if self._double else sum_to_odd(products, c[:2])
         m = magnitude(before)
@@ -211,6 +243,8 @@ class Running(Functions):
     def scale(self, a: Values, exponent: int) -> Values:
         """fl(a 2**exponent)."""
         self.format.check_scale(exponent)
+        if not self._left_in:
+            return self._scaled(a, exponent)
         ends = np.ldexp(a[:2], exponent)
         rounded = self._round(ends)
         error = np.ldexp(a[ERROR], exponent)
@@ -225,6 +259,14 @@ class Running(Functions):
             error = np.where(normal | exact_point, error, (error + local) * UP)
             error = np.where(a[ERROR] > 0, error + TINY, error)
         return self._result(self._kept(ends, rounded, moves), m, error)
+
+    def _scaled(self, a: Values, exponent: int) -> Values:
+        """As `scale` for numbers that may be none of the format."""
+        ends, live = np.ldexp(a[:2], exponent), magnitude(a) > 0
+        m = magnitude(ends)
+        local = self._rounding(ends, m + TINY) * live
+        error = np.ldexp(a[ERROR], exponent) + TINY * (a[ERROR] > 0)
+        return self._result(self._kept(ends, self._round(ends), live), m, (error + local) * UP)
 
     def _replacing(
         self, x: Values, y: Values, difference: Values

@@ -226,4 +226,4 @@ def test_accumulators_hold_the_format():
     }
     inexact = {("bfloat16", "float32"), ("e5m2", "float16"), ("float16", "float16"), ("tf32", "float32")}
     for name, wide in exact | inexact:
-        assert products_are_exact(FORMATS[name], FORMATS[wide]) is ((name, wide) in exact)
+        assert products_are_exact(FORMATS[name], FORMATS[name], FORMATS[wide]) is ((name, wide) in exact)

@@ -17,6 +17,7 @@ from flint import arb, ctx
 from certify.arithmetic import Format, Ieee
 from certify.arithmetic.balls import middle, sigmoid
 from certify.arithmetic.elementary import nearest
+from certify.arithmetic.ieee import AnyOperands
 from certify.arithmetic.libm import CALLS, Libm
 
 BITS = 400
@@ -125,17 +126,27 @@ class Wild(Ieee):
         return float(best)
 
 
-def violations(rules: Any, name: str, f: Format, rng: np.random.Generator, n: int, libm: Libm) -> tuple[list[Any], int]:
-    """Lanes whose result is outside its enclosure, or further from the exact one than its bound; and how many count."""
-    machine = Wild(f, libm, rng)
+class WildAny(Wild, AnyOperands):
+    """The same library, in a program of several formats."""
+
+
+def violations(
+    rules: Any, name: str, f: Format, rng: np.random.Generator, n: int, libm: Libm, given_in: Format | None = None
+) -> tuple[list[Any], int]:
+    """Lanes whose result is outside its enclosure, or further from the exact one than its bound; and how many count.
+
+    Operands are numbers of `given_in`, by default of the format itself.
+    """
+    machine = Wild(f, libm, rng) if given_in is None else WildAny(f, libm, rng)
+    g = given_in or f
     count = {"div": 2, "max": 2, "select": 4}.get(name, 1)
     near = float({"exp": 8.0, "tanh": 3.0, "sigmoid": 8.0}.get(name, 1.0))
-    given = [operands(rng, f, n, near, name in ("sqrt", "log")) for _ in range(count)]
+    given = [operands(rng, g, n, near, name in ("sqrt", "log")) for _ in range(count)]
     if name in ("max", "select"):
-        _close(rng, f, given)
+        _close(rng, g, given)
     rows = 4 if hasattr(rules, "sum") else 3  # any-order has a flag
-    values = [g.values[:rows] for g in given]
-    floats = [machine.constant(g.computed) for g in given]
+    values = [o.values[:rows] for o in given]
+    floats = [o.computed for o in given] if given_in else [machine.constant(o.computed) for o in given]
     options: dict[str, Any] = {}
     strict = bool(rng.random() < 0.5)
     if name == "sqrt":
@@ -147,19 +158,21 @@ def violations(rules: Any, name: str, f: Format, rng: np.random.Generator, n: in
         else:
             bound = getattr(rules, name)(*values, **options)
             computed = getattr(machine, name)(*floats, **options)
+        if given_in and name in ("abs", "max", "select"):
+            bound, computed = rules.cast(bound), machine.cast(computed)
     low, high, error = bound[0], bound[1], bound[2]
     counted = np.isfinite(f.unbounded.round(low)) & np.isfinite(f.unbounded.round(high))
     computed = computed.astype(np.float64)
     wrong: list[Any] = []
-    with ctx.workprec(BITS if f.precision < 53 else 3000 if name not in CALLS else BITS):
+    with ctx.workprec(BITS if g.precision < 53 else 3000 if name not in CALLS else BITS):
         for k in np.nonzero(counted)[0].tolist():
-            lane = [g.exact[k] for g in given]
+            lane = [o.exact[k] for o in given]
             exact = _selected(lane, strict) if name == "select" else _BALLS[name](*lane)
             inside = np.isfinite(computed[k]) and low[k] <= computed[k] <= high[k]
             far = np.isfinite(error[k]) and abs(arb(float(computed[k])) - exact) > arb(float(error[k]))
             undefined = not exact.is_finite()
             if not inside or far or (undefined and not np.isnan(error[k]) and error[k] < 1e300):
-                case = [g.values[:3, k].tolist() for g in given]
+                case = [o.values[:3, k].tolist() for o in given]
                 wrong.append((name, f.name, case, computed[k], exact, bound[:3, k].tolist()))
     return wrong, int(counted.sum())
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from certify.arithmetic import BFLOAT16, BINARY16, BINARY32, BINARY64, Format, Ieee
+from certify.arithmetic import BFLOAT16, BINARY16, BINARY32, BINARY64, Format, Ieee, cast, format_named
 from certify.arithmetic.dyadic import Dyadic
 from certify.graph import Graph, evaluate, lower, order_named, trace, with_order
 from certify.rounding.anyorder import EveryOrder
@@ -49,10 +49,22 @@ WITH_NUMBER: dict[str, Callable[..., Any]] = {
     "scale": lambda a, k: a * 2.0**k if k >= 0 else a / 2.0**-k,
     "times": lambda a, c: c * a,
     "plus": lambda a, c: a + c,
+    "cast": lambda a, name: cast(a, name),
 }
 EXPONENTS = (-14, -6, -3, -2, -1, 1, 2, 4)
 CONSTANTS = (0.1, -0.3, 1.0009765625, 3.0, -7.1, 1e-5, 1.0 + 2.0**-9, 0.5 + 2.0**-12)
-WEIGHTS = {"add": 4, "sub": 4, "mul": 4, "overwrite": 3, "matmul": 2, "sum": 2, "dot": 1, "relu": 2, "scale": 2}
+WEIGHTS = {
+    "add": 4,
+    "sub": 4,
+    "mul": 4,
+    "overwrite": 3,
+    "matmul": 2,
+    "sum": 2,
+    "dot": 1,
+    "relu": 2,
+    "scale": 2,
+    "cast": 0,
+}
 
 
 def run(steps: tuple[Step, ...], **inputs: Any) -> dict[str, Any]:
@@ -270,11 +282,16 @@ class ManyIeee(Ieee):
     """`Ieee` on several states at once, values (states, nodes)."""
 
     def __init__(self, format: Format, count: int) -> None:
-        super().__init__(format)
+        super().__init__(format, infinities=True)
         self.count = count
 
     def empty(self, n: int) -> np.ndarray:
         return np.empty((self.count, n), dtype=self._dtype)
+
+    def in_format(self, *instruction: Any) -> Ieee:
+        inner = super().in_format(*instruction)
+        inner.empty = lambda n: np.empty((self.count, n))
+        return inner
 
 
 class ManyDyadic(Dyadic):
@@ -363,7 +380,9 @@ def check(
     bounds = evaluate(graph, bounding, regions)
     low, high, error = bounds[:3]
     bounding.note(np.maximum(-low, high)[:, : graph.n_inputs])  # as `running` does
-    proved = (low >= -format.largest) & (high <= format.largest)
+    limits = np.array([*(format_named(name).largest for name in graph.format_names), format.largest, format.largest])
+    limit = limits[graph.node_formats]
+    proved = (low >= -limit) & (high <= limit)
     first = np.where(proved.all(axis=1), graph.n_nodes, proved.argmin(axis=1))
     before = np.arange(graph.n_nodes + 1) < first[:, None]
 
@@ -383,7 +402,7 @@ def check(
         inside &= finite
     if (inside & ((computed < low[of_box]) | (computed > high[of_box]))).any():
         tally.violations.append(f"{label}: computed value outside its enclosure")
-    if (np.abs(computed[inside]) > format.unbounded.round(np.array([bounding.peak]))[0]).any():
+    if (np.abs(computed[inside]) > bounding.largest_result).any():
         tally.violations.append(f"{label}: computed value above the peak")
     limit = error[of_box][inside]
     if not np.isfinite(limit).all():

@@ -21,8 +21,8 @@ class Program:
     def __call__(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
         """The values of all nodes at inputs of shape (states, *shape), as binary64."""
         graph, states = self.graph, len(next(iter(inputs.values())))
-        self.ieee = ManyIeee(self.format, states)
-        self.wide = self.ieee.accumulating(self.accumulator) if self.accumulator else self.ieee
+        self.outer = ManyIeee(self.format, states)
+        self._in_format(self.outer.in_format("", (), (), Op.CONST) if graph.format_names else self.outer)
         self.values = self.ieee.empty(graph.n_nodes + 1)
         self.values[:, ZERO:] = 0.0
         # of a node that is a product: the two nodes, or one and a power of two; and the sign NEG gave it
@@ -33,12 +33,14 @@ class Program:
         with np.errstate(all="ignore"):
             for i in graph.instructions():
                 here = slice(i.start, i.stop)
+                if graph.format_names:
+                    self._in_format(self.outer.in_format(i.format, (), (), i.op))
                 self.values[:, here] = self._run(i)
                 if i.op is Op.MUL:
                     self.left[here], self.right[here], self.factor[here] = i.left, i.right, 1.0
                 elif i.op is Op.SCALE:
                     self.left[here], self.factor[here] = i.left, 2.0**i.exponent
-                elif i.op is Op.NEG:
+                elif i.op is Op.NEG and graph.formats_of(i.left) == (i.format,):
                     self.left[here], self.right[here] = self.left[i.left], self.right[i.left]
                     self.factor[here] = -self.factor[i.left]
         return self.values.astype(np.float64)
@@ -49,10 +51,16 @@ class Program:
         if i.op is Op.SUB:
             return self._added(self.ieee, i.left, i.right, -1.0)
         if i.op is Op.SUM:
-            return self._narrow(self._tree(len(i.left), _Terms(self, i.left)))
+            return self._narrow(
+                self._tree([k for k, ids in enumerate(i.left) if (ids != ZERO).any()], _Terms(self, i.left))
+            )
         if i.op is Op.DOT:
-            return self._narrow(self._tree(len(i.left), _Products(self, i.left, i.right)))
-        return apply(self.graph, i, self.ieee, self.values)
+            return self._narrow(self._tree(list(range(len(i.left))), _Products(self, i.left, i.right)))
+        return apply(self.graph, i, self.outer, self.values)
+
+    def _in_format(self, ieee):
+        self.ieee = ieee
+        self.wide = ieee.accumulating(self.accumulator) if self.accumulator else ieee
 
     def _narrow(self, total):
         return total if self.wide is self.ieee else self.ieee.narrow(total)
@@ -71,9 +79,8 @@ class Program:
         other = np.where(self.right[x] == ZERO, self.factor[x], np.sign(self.factor[x]) * self.values[:, self.right[x]])
         return arithmetic.fma(sign * self.values[:, self.left[x]], other, c)
 
-    def _tree(self, n, leaves):
+    def _tree(self, items, leaves):
         kind = self.rng.integers(4)
-        items = list(range(n))
         if kind == 1:
             items.reverse()
         elif kind:

@@ -5,10 +5,11 @@ The library errs as far as its ulps allow (`function_cases.Wild`), in any direct
 
 import numpy as np
 import pytest
-from function_cases import OPERATIONS, violations
+from function_cases import OPERATIONS, UNARY, violations
 
 from certify.arithmetic import format_named
 from certify.arithmetic.libm import CALLS, Libm
+from certify.graph import Op
 from certify.rounding import EveryOrder, Running
 
 FORMATS = (
@@ -47,3 +48,30 @@ def test_no_result_leaves_its_bounds(name, format, count):
         assert wrong == []
         counted += promised
     assert counted >= count // 6
+
+
+PAIRS = (
+    *(
+        ("float16", "float32"),
+        ("float32", "float64"),
+        ("e4m3", "float64"),
+        ("bfloat16", "float16"),
+        ("float64", "float16"),
+    ),
+    *(("float16,ftz", "float32"), ("float32,ftz", "float64"), ("float64,ftz", "float64"), ("float16", "e5m2")),
+    *(("p=5,emin=-3,emax=4", "tf32"), ("p=24,emin=-40,emax=300", "float64")),
+)
+
+
+@pytest.mark.parametrize("count", [300, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("format", "operands"), PAIRS)
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_no_result_leaves_its_bounds_where_operands_have_another_format(name, format, operands, count):
+    """As above, for an instruction in one format whose operands are numbers of another."""
+    format, given, rng, counted = format_named(format), format_named(operands), np.random.default_rng(7), 0
+    for rules, lanes in _runs(name, format, count):
+        inner = rules.in_format("", (operands,), () if name in UNARY else (operands,), Op[name.upper()])
+        wrong, promised = violations(inner, name, format, rng, lanes, rules.libm, given)
+        assert wrong == []
+        counted += promised
+    assert counted >= count // 12
