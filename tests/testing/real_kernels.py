@@ -6,7 +6,9 @@ fused function of its own (`torch, fused`), which is another program of the same
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from types import FunctionType
@@ -14,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from certify.cases.polyprox import block
+from threadpoolctl import threadpool_limits
 
 from certify import BFLOAT16, BINARY16, BINARY32, BINARY64, Format
 
@@ -43,11 +46,15 @@ class Program:
 
 @dataclass(frozen=True)
 class Real:
-    """A real kernel: who runs it, how, and the program that it is. `run` takes NumPy arrays or tensors by name."""
+    """A real kernel: who runs it, how, the program that it is, and with how many threads if that is fixed.
+
+    `run` takes NumPy arrays or tensors by name.
+    """
 
     name: str
     run: Callable[..., Any]
     program: Program
+    threads: int = 0
 
 
 @dataclass(frozen=True)
@@ -109,10 +116,11 @@ def softmax_by_reciprocal(x: Any) -> Any:
 def layer_norm_by_welford(x: Any, counts: Any, w: Any, b: Any, width: int, parts: int) -> Any:
     """A layer norm as torch's CPU kernel evaluates it: moments by Welford's algorithm, then x * scale + bias.
 
-    Source: ATen/native/cpu/moments_utils.h and layer_norm_kernel.cpp. `width` is the number of entries in a vector register; a
-    vector of 16-bit numbers becomes two of float32 (`parts` = 2). `counts` are 0, 1, ..., which are exact.
+    Source: ATen/native/cpu/moments_utils.h and layer_norm_kernel.cpp. `width` is how many entries make up a vector: 32 bytes on
+    x86, as these files are not compiled for AVX-512. A vector of 16-bit numbers becomes two of float32 (`parts` = 2). `counts`
+    are 0, 1, ..., which are exact.
     """
-    rows, n = x.shape
+    n = x.shape[-1]
     lanes, vectors = width // parts, n // width
     stack: list[Any] = []  # of (count, mean, squares): sizes in vectors grow towards the front, as in a binary counter
     for start in range(0, vectors, 16):
@@ -123,7 +131,7 @@ def layer_norm_by_welford(x: Any, counts: Any, w: Any, b: Any, width: int, parts
                 at = (start + j) * width + part * lanes
                 chunk = x[:, at : at + lanes]
                 if mean is None:  # what it adds to zeros is exact
-                    mean, squares = chunk, np.zeros((rows, lanes))
+                    mean, squares = chunk, np.zeros_like(chunk)
                     continue
                 delta = chunk - mean
                 mean = mean + delta * (counts[1] / counts[j + 1])
@@ -134,7 +142,7 @@ def layer_norm_by_welford(x: Any, counts: Any, w: Any, b: Any, width: int, parts
     for i in range(vectors * width, n):
         count += 1
         if mean is None:
-            mean, squares = x[:, i], np.zeros(rows)
+            mean, squares = x[:, i], np.zeros_like(x[:, i])
             continue
         delta = x[:, i] - mean
         mean = mean + delta / counts[count]
@@ -211,7 +219,8 @@ def reals(kernel: str, name: str) -> Iterator[Real]:
     own = OWN[kernel]
     wide = name in ("float32", "float64")
     if wide:
-        yield Real("numpy", own, Program((own,), name, "any-order", "numpy"))
+        yield Real("numpy, 1 thread", own, Program((own,), name, "any-order", "numpy"), 1)
+        yield Real("numpy, 2 threads", own, Program((own,), name, "any-order", "numpy"), 2)
     if torch() is None:
         return
     order = "any-order" if wide else MIXED
@@ -221,10 +230,9 @@ def reals(kernel: str, name: str) -> Iterator[Real]:
     result = "" if wide else name
     functional = torch().nn.functional
     if kernel == "layer norm":
-        vector = {"AVX512": 64, "AVX2": 32}.get(torch().backends.cpu.get_cpu_capability())
-        if vector is None:
+        if platform.machine() not in ("x86_64", "AMD64"):
             return
-        width = vector // SIZES[name]
+        width = 32 // SIZES[name]
 
         def moments(x: Any, counts: Any, w: Any, b: Any) -> Any:
             return layer_norm_by_welford(x, counts, w, b, width, 1 if wide else 2)
@@ -282,9 +290,21 @@ def _in_torch(kernel: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """BLAS and torch with that many threads."""
+    before = torch().get_num_threads() if torch() else 0
+    with threadpool_limits(count):
+        if before:
+            torch().set_num_threads(count)
+        yield
+    if before:
+        torch().set_num_threads(before)
+
+
 def run(real: Real, inputs: Mapping[str, np.ndarray], static: Mapping[str, Any], name: str) -> dict[str, np.ndarray]:
     """What a real kernel returns on inputs that are numbers of the format, by output, in binary64."""
-    if real.name == "numpy":
+    if real.name.startswith("numpy"):
         dtype = np.dtype(name)
         given = {key: x.astype(dtype) if x.ndim else dtype.type(x) for key, x in inputs.items()}
         fixed = {key: x.astype(dtype) if isinstance(x, np.ndarray) else x for key, x in static.items()}
@@ -296,4 +316,4 @@ def run(real: Real, inputs: Mapping[str, np.ndarray], static: Mapping[str, Any],
         found = real.run(**given, **fixed)
     outputs = found if isinstance(found, dict) else {"0": found}
     assert all(x.dtype == dtype for x in outputs.values())
-    return {key: np.float64(x) if real.name == "numpy" else x.double().numpy() for key, x in outputs.items()}
+    return {key: np.float64(x) if real.name.startswith("numpy") else x.double().numpy() for key, x in outputs.items()}
