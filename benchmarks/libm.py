@@ -103,7 +103,7 @@ def main() -> None:
                     k = int(np.argmax(np.where(defined, off, 0)))
                     if off[k] > worst:
                         worst, at = float(off[k]), float(x[k])
-            assumed = library(whose.split(",")[0], format_named(name)).ulps.get(function)
+            assumed = library(whose.split(",")[0], [format_named(name)]).ulps.get(function)
             print(f"{whose:16} {name:9} {function:8} {worst:9.3f} {assumed!s:>8}  {at!r}")
 
 

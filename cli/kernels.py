@@ -74,7 +74,7 @@ def known_library(name: str | None) -> str | None:
 
     try:
         if name is not None:
-            library(name, BINARY64)
+            library(name, [BINARY64])
     except InputRejected as error:
         raise click.BadParameter(str(error), param_hint="--libm") from error
     return name

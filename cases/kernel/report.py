@@ -104,7 +104,7 @@ def kernel_report(
     claims: list[Claim] = []
     for format in chosen:
         for where, region, trials, values in regions:
-            analysis = analyse(subject, format, where, region, chosen_library(libm, format, family))
+            analysis = analyse(subject, format, where, region, chosen_library(libm, [format], family))
             claims += program_claims(
                 subject, analysis, values=values, observed=_observed(analysis, trials), display=_digits(analysis)
             )

@@ -230,7 +230,7 @@ def proved(
 ) -> Bounds:
     """The running bounds of a kernel. Raises InputRejected if an overflow is not excluded."""
     chosen = format if isinstance(format, Format) else format_named(format)
-    bounds = running(traced.graph, chosen, region, libm=chosen_library(libm, chosen, family))
+    bounds = running(traced.graph, chosen, region, libm=chosen_library(libm, [chosen], family))
     risk = bounds.first_overflow()
     if risk is not None:
         raise InputRejected(

@@ -125,7 +125,7 @@ TWO_ULPS = Libm("a math library within 2 ulps", otherwise=2.0)
 LIBRARIES = {
     "glibc/float32": Libm("glibc in float32", {"exp": 1.5, "log": 1.5, "tanh": 2.5}, otherwise=None),
     "glibc/float64": Libm("glibc in float64", {"exp": 1.5, "log": 1.5, "tanh": 2.5}, otherwise=None),
-    "numpy/bfloat16": Libm("a float32 library, its results rounded"),
+    "numpy/bfloat16": Libm("numpy in float32, rounded", dict.fromkeys(CALLS, 1.0), otherwise=None),
     "numpy/float16": Libm("numpy in float16", {"exp": 1.27, "log": 1.8, "tanh": 3.0, "sigmoid": 5.0}, otherwise=None),
     "numpy/float32": Libm("numpy in float32", {"exp": 2.52, "log": 3.83, "tanh": 4.0, "sigmoid": 7.5}, otherwise=None),
     "numpy/float64": Libm("numpy in float64", {"exp": 4.0, "log": 4.0, "tanh": 4.0, "sigmoid": 10.5}, otherwise=None),
@@ -139,20 +139,22 @@ LIBRARIES = {
 }
 _NAMED = {"correct": CORRECTLY_ROUNDED, "1ulp": ONE_ULP, "2ulp": TWO_ULPS, **LIBRARIES}
 FAMILIES = ("numpy", "torch")
+_LENGTHS = {8: "bfloat16", 11: "float16", 24: "float32", 53: "float64"}
 
 
-def library(name: str, format: Format) -> Libm:
-    """The library of that name: `correct`, `1ulp`, `2ulp`, one of `LIBRARIES`, or `numpy` or `torch` in this format.
+def library(name: str, formats: Iterable[Format]) -> Libm:
+    """The library of that name: `correct`, `1ulp`, `2ulp`, one of `LIBRARIES`; or `numpy` or `torch`, for these formats.
 
-    The last are the figures of the shortest of bfloat16, float16, float32 and float64 that has the precision of the format.
+    The last two have the figures of the shortest of bfloat16, float16, float32 and float64 with the precision of the format; of
+    several formats, for each function the largest.
 
     Raises
     ------
     InputRejected : there is none.
     """
     if name in FAMILIES:
-        known = {8: "bfloat16", 11: "float16", 24: "float32", 53: "float64"}
-        return LIBRARIES[f"{name}/{next(known[p] for p in known if format.precision <= p)}"]
+        chosen = [next(known for p, known in _LENGTHS.items() if format.precision <= p) for format in formats]
+        return _worst([LIBRARIES[f"{name}/{format}"] for format in dict.fromkeys(chosen)])
     if name not in _NAMED:
         raise InputRejected(
             f"there is no math library {name!r}", f"use one of {', '.join((*FAMILIES, *_NAMED))}, or a certify.Libm"
@@ -160,8 +162,16 @@ def library(name: str, format: Format) -> Libm:
     return _NAMED[name]
 
 
-def chosen_library(libm: str | Libm | None, format: Format, family: str = "numpy") -> Libm:
-    """What is assumed of calls in `format`: what is given, by name or as it is; by default the figures of `family`."""
+def chosen_library(libm: str | Libm | None, formats: Iterable[Format], family: str = "numpy") -> Libm:
+    """What is assumed of calls in `formats`: what is given, by name or as it is; by default the figures of `family`."""
     if isinstance(libm, Libm):
         return libm
-    return library(family if libm is None else libm, format)
+    return library(family if libm is None else libm, formats)
+
+
+def _worst(libraries: list[Libm]) -> Libm:
+    if len(libraries) == 1:
+        return libraries[0]
+    known = [f for f in CALLS if all(f in each.ulps for each in libraries)]
+    ulps = {function: max(each.ulps[function] for each in libraries) for function in known}
+    return Libm(" and ".join(each.name for each in libraries), ulps, otherwise=None)

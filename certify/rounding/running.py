@@ -53,7 +53,7 @@ from certify.arithmetic import Format
 from certify.arithmetic.accumulators import accumulator
 from certify.arithmetic.enclosure import step_down, step_up
 from certify.arithmetic.errorfree import sum_to_odd
-from certify.arithmetic.libm import ONE_ULP, Libm
+from certify.arithmetic.libm import ONE_ULP, Libm, chosen_library
 from certify.graph import Graph, Values, evaluate, order_named
 from certify.rounding.bounds import Bounds
 from certify.rounding.functions import Functions
@@ -61,7 +61,7 @@ from certify.rounding.local import ERROR, HIGH, LOW, MANTISSA, TINY, UP, corners
 from certify.rounding.region import Floats, Region
 
 
-def running(graph: Graph, format: Format, region: Region, *, libm: Libm = ONE_ULP) -> Bounds:
+def running(graph: Graph, format: Format, region: Region, *, libm: Libm | None = None) -> Bounds:
     """Running error bounds of the program `graph` in `format`, for every exact input in `region`.
 
     Converting the inputs to the format is part of the program. The graph must have an order. `libm` is what is assumed of the
@@ -73,6 +73,7 @@ def running(graph: Graph, format: Format, region: Region, *, libm: Libm = ONE_UL
     OrderUnspecified : the graph has sums without an order.
     InputRejected : an input is missing, or the kernel scales by a number the format cannot hold.
     """
+    libm = chosen_library(libm, [format])
     arithmetic = arithmetic_of(graph, format, libm)
     inputs = {name: arithmetic.enclose(region.lower[name], region.upper[name]) for name in region.lower}
     if region.representable:

@@ -77,7 +77,7 @@ def assert_certified(
     traced = trace_kernel(kernel, inputs, order=order, variables=variables)
     limits, units = _limits(eps, output, traced), _units(ulps, output, traced)
     moving, region = traced.region(center, radius)
-    library = chosen_library(libm, chosen, family_of(inputs))
+    library = chosen_library(libm, [chosen], family_of(inputs))
     bounds = running(traced.graph, chosen, region, libm=library)
     where = "at the inputs" if moving is None else f"for every {moving} within {float(radius)!r} of the inputs"
     risk = bounds.first_overflow()

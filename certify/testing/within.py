@@ -147,7 +147,7 @@ def _compared(
     traced = trace_kernel(kernel, inputs, order=order, variables=variables)
     given = _by_output(actual, traced, output)
     region = point(traced.inputs)
-    bounds = running(traced.graph, chosen, region, libm=chosen_library(libm, chosen, family_of(actual)))
+    bounds = running(traced.graph, chosen, region, libm=chosen_library(libm, [chosen], family_of(actual)))
     risk = bounds.first_overflow()
     if risk is not None:
         raise AssertionError(f"there is no bound for {traced.name} in {chosen.name}: {overflow(traced, bounds, risk)}")
