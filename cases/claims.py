@@ -16,7 +16,7 @@ from certify.cases.programs import one_program, program_assumptions, semantics_o
 
 from certify.arithmetic import Format, Ieee
 from certify.arithmetic.directed import relaxed_up
-from certify.arithmetic.libm import ONE_ULP, Libm
+from certify.arithmetic.libm import Libm
 from certify.certificate import Claim, Verdict, decimal_up, to_hex
 from certify.errors import InputRejected
 from certify.graph import Graph, evaluate
@@ -100,7 +100,7 @@ def ball_region(radius: float, center: str | None = None) -> dict[str, str]:
 
 
 def analyse(
-    subject: Subject, format: Format, where: Mapping[str, str], region: Region, libm: Libm = ONE_ULP
+    subject: Subject, format: Format, where: Mapping[str, str], region: Region, libm: str | Libm | None = None
 ) -> Analysis:
     """Evaluate the bounds of `subject.graph` in `format` over `region`, which `where` describes, with this library.
 

@@ -22,7 +22,7 @@ from certify.cases.claims import (
 from numpy.typing import NDArray
 
 from certify.arithmetic import Format, format_named
-from certify.arithmetic.libm import Libm, chosen_library
+from certify.arithmetic.libm import Libm
 from certify.certificate import Claim, Report, producer, to_hex, write
 from certify.errors import InputRejected
 from certify.graph import ZERO, Graph
@@ -90,7 +90,7 @@ def kernel_report(
     InputRejected : inputs, formats, center or radius are unusable, or a format cannot hold a power of two that the kernel
         scales by.
     """
-    chosen, family = _formats(formats), family_of(inputs)
+    chosen, library = _formats(formats), family_of(inputs) if libm is None else libm
     traced = trace_kernel(kernel, inputs, order=order, variables=variables, name=name)
     moving, ball = traced.region(center, radius)
     subject = Subject(traced.graph, traced.inputs, _wording(moving), further=(SOURCE_ASSUMPTION,))
@@ -104,7 +104,7 @@ def kernel_report(
     claims: list[Claim] = []
     for format in chosen:
         for where, region, trials, values in regions:
-            analysis = analyse(subject, format, where, region, chosen_library(libm, [format], family))
+            analysis = analyse(subject, format, where, region, library)
             claims += program_claims(
                 subject, analysis, values=values, observed=_observed(analysis, trials), display=_digits(analysis)
             )

@@ -18,7 +18,7 @@ from certify.cases.programs import program_assumptions
 
 from certify.arithmetic import Format, format_named
 from certify.arithmetic.enclosure import step_up
-from certify.arithmetic.libm import Libm, chosen_library
+from certify.arithmetic.libm import Libm
 from certify.errors import InputRejected
 from certify.graph import ZERO, order_named
 from certify.rounding import Bounds, Region, running
@@ -133,8 +133,8 @@ def tolerance(
     """
     traced = trace_kernel(kernel, inputs, order=chosen_order(semantics, order), variables=variables)
     region = region_of(traced, lower, upper, center, radius, representable)
-    family = family_of(inputs)
-    bounds = proved(traced, format, region, libm, family)
+    library = family_of(inputs) if libm is None else libm
+    bounds = proved(traced, format, region, library)
     names = _outputs(traced, output)
     if golden is None:
         ranges = {name: exact_range(bounds, name) for name in names}
@@ -145,7 +145,7 @@ def tolerance(
             _assumptions(bounds),
         )
     reference = trace_kernel(kernel, inputs, order="any-order", variables=variables)
-    second = proved(reference, golden, region, libm, family)
+    second = proved(reference, golden, region, library)
     return _between(traced, bounds, reference, second, names, {name: np.zeros(()) for name in names}, ())
 
 
@@ -200,9 +200,9 @@ def tolerance_between(
                 f"output {name} of {first.name} has no counterpart of shape {shapes[0]} in {second.name}",
                 "return the same outputs from both kernels, or name one with output",
             )
-    family = family_of(inputs)
-    a = proved(first, format, region, libm, family)
-    b = proved(second, format if format_b is None else format_b, region, libm, family)
+    library = family_of(inputs) if libm is None else libm
+    a = proved(first, format, region, library)
+    b = proved(second, format if format_b is None else format_b, region, library)
     if same_function or kernel_a is kernel_b:
         apart = {name: np.zeros(()) for name in names}
         given = (f"{first.name} and {second.name} are the same function in exact arithmetic",) * (
@@ -225,12 +225,10 @@ def chosen_order(semantics: str, order: str | None) -> str:
     return model.name
 
 
-def proved(
-    traced: TracedKernel, format: str | Format, region: Region, libm: str | Libm | None, family: str = "numpy"
-) -> Bounds:
+def proved(traced: TracedKernel, format: str | Format, region: Region, libm: str | Libm | None = None) -> Bounds:
     """The running bounds of a kernel. Raises InputRejected if an overflow is not excluded."""
     chosen = format if isinstance(format, Format) else format_named(format)
-    bounds = running(traced.graph, chosen, region, libm=chosen_library(libm, [chosen], family))
+    bounds = running(traced.graph, chosen, region, libm=libm)
     risk = bounds.first_overflow()
     if risk is not None:
         raise InputRejected(

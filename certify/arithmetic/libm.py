@@ -162,11 +162,9 @@ def library(name: str, formats: Iterable[Format]) -> Libm:
     return _NAMED[name]
 
 
-def chosen_library(libm: str | Libm | None, formats: Iterable[Format], family: str = "numpy") -> Libm:
-    """What is assumed of calls in `formats`: what is given, by name or as it is; by default the figures of `family`."""
-    if isinstance(libm, Libm):
-        return libm
-    return library(family if libm is None else libm, formats)
+def chosen_library(libm: str | Libm | None, formats: Iterable[Format]) -> Libm:
+    """What is assumed of calls in `formats`: what is given, as it is or by name; by default what is published of NumPy."""
+    return libm if isinstance(libm, Libm) else library("numpy" if libm is None else libm, formats)
 
 
 def _worst(libraries: list[Libm]) -> Libm:

@@ -61,20 +61,21 @@ from certify.rounding.local import ERROR, HIGH, LOW, MANTISSA, TINY, UP, corners
 from certify.rounding.region import Floats, Region
 
 
-def running(graph: Graph, format: Format, region: Region, *, libm: Libm | None = None) -> Bounds:
+def running(graph: Graph, format: Format, region: Region, *, libm: str | Libm | None = None) -> Bounds:
     """Running error bounds of the program `graph` in `format`, for every exact input in `region`.
 
     Converting the inputs to the format is part of the program. The graph must have an order. `libm` is what is assumed of the
-    library that computes exp, log, tanh and sigmoid. An operation whose operands are not proved to be in its domain
-    has infinite bounds: `Bounds.first_overflow` finds it, and `Bounds.why` says what is wrong.
+    library that computes exp, log, tanh and sigmoid, or its name; by default what is published of NumPy in this format. An
+    operation whose operands are not proved to be in its domain has infinite bounds: `Bounds.first_overflow` finds it, and
+    `Bounds.why` says what is wrong.
 
     Raises
     ------
     OrderUnspecified : the graph has sums without an order.
     InputRejected : an input is missing, or the kernel scales by a number the format cannot hold.
     """
-    libm = chosen_library(libm, [format])
-    arithmetic = arithmetic_of(graph, format, libm)
+    library = chosen_library(libm, [format])
+    arithmetic = arithmetic_of(graph, format, library)
     inputs = {name: arithmetic.enclose(region.lower[name], region.upper[name]) for name in region.lower}
     if region.representable:
         for enclosed in inputs.values():
@@ -82,7 +83,7 @@ def running(graph: Graph, format: Format, region: Region, *, libm: Libm | None =
     values = evaluate(graph, arithmetic, inputs)
     arithmetic.note(magnitude(values[:, : graph.n_inputs]))
     error = np.where(np.isnan(values[ERROR]), np.inf, values[ERROR])  # as of 0 times an unbounded error
-    return Bounds(graph, format, values[LOW], values[HIGH], error, arithmetic.peak, libm)
+    return Bounds(graph, format, values[LOW], values[HIGH], error, arithmetic.peak, library)
 
 
 def arithmetic_of(graph: Graph, format: Format, libm: Libm = ONE_ULP) -> Running:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certify.arithmetic import Format, format_named
-from certify.arithmetic.libm import Libm, chosen_library
+from certify.arithmetic.libm import Libm
 from certify.cases.claims import published_eps
 from certify.cases.kernel import Kernel, TracedKernel, family_of, origins, overflow, trace_kernel
 from certify.certificate import decimal_up
@@ -77,7 +77,7 @@ def assert_certified(
     traced = trace_kernel(kernel, inputs, order=order, variables=variables)
     limits, units = _limits(eps, output, traced), _units(ulps, output, traced)
     moving, region = traced.region(center, radius)
-    library = chosen_library(libm, [chosen], family_of(inputs))
+    library = family_of(inputs) if libm is None else libm
     bounds = running(traced.graph, chosen, region, libm=library)
     where = "at the inputs" if moving is None else f"for every {moving} within {float(radius)!r} of the inputs"
     risk = bounds.first_overflow()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from certify.arithmetic import Format, format_named
 from certify.arithmetic.enclosure import step_down, step_up
-from certify.arithmetic.libm import Libm, chosen_library
+from certify.arithmetic.libm import Libm
 from certify.cases.kernel import (
     Kernel,
     TracedKernel,
@@ -147,7 +147,7 @@ def _compared(
     traced = trace_kernel(kernel, inputs, order=order, variables=variables)
     given = _by_output(actual, traced, output)
     region = point(traced.inputs)
-    bounds = running(traced.graph, chosen, region, libm=chosen_library(libm, [chosen], family_of(actual)))
+    bounds = running(traced.graph, chosen, region, libm=family_of(actual) if libm is None else libm)
     risk = bounds.first_overflow()
     if risk is not None:
         raise AssertionError(f"there is no bound for {traced.name} in {chosen.name}: {overflow(traced, bounds, risk)}")

@@ -64,7 +64,7 @@ def test_what_is_chosen():
     assert chosen_library(ONE_ULP, [BINARY32]) is ONE_ULP
     assert chosen_library("correct", [BINARY32]) is CORRECTLY_ROUNDED
     assert chosen_library(None, [BINARY32]) is LIBRARIES["numpy/float32"]
-    assert chosen_library(None, [BINARY32], "torch") is LIBRARIES["torch/float32"]
+    assert chosen_library("torch", [BINARY32]) is LIBRARIES["torch/float32"]
 
 
 @pytest.mark.parametrize("name", ["float16", "float32", "float64"])

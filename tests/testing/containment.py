@@ -15,7 +15,6 @@ from real_kernels import FORMATS, OWN, Program, Real, reals, run, threads
 from real_kernels import state as random_state
 
 from certify import BINARY32, format_named, point, running, trace, with_order
-from certify.arithmetic.libm import chosen_library
 
 UP = 1 + 2.0**-50
 
@@ -48,7 +47,7 @@ def limits(program: Program, inputs: Mapping[str, Any], static: Mapping[str, Any
         if "counts" in inspect.signature(kernel).parameters:
             given["counts"] = np.arange(inputs["x"].shape[-1] + 1.0)
         traced = trace_kernel(kernel, {**given, **static}, order=program.order, variables=given)
-        bounds = running(traced.graph, format, point(traced.inputs), libm=chosen_library(program.libm, [format]))
+        bounds = running(traced.graph, format, point(traced.inputs), libm=program.libm)
         assert bounds.first_overflow() is None
         for name, out in bounds.graph.outputs.items():
             error = bounds.error_of(name)
