@@ -16,6 +16,7 @@ from certify.cases.programs import one_program, program_assumptions, semantics_o
 
 from certify.arithmetic import Format, Ieee
 from certify.arithmetic.directed import relaxed_up
+from certify.arithmetic.libm import Libm
 from certify.certificate import Claim, Verdict, decimal_up, to_hex
 from certify.errors import InputRejected
 from certify.graph import Graph, evaluate
@@ -98,14 +99,16 @@ def ball_region(radius: float, center: str | None = None) -> dict[str, str]:
     return {"kind": "ball", **named, "radius": to_hex(radius)}
 
 
-def analyse(subject: Subject, format: Format, where: Mapping[str, str], region: Region) -> Analysis:
-    """Evaluate the bounds of `subject.graph` in `format` over `region`, which `where` describes.
+def analyse(
+    subject: Subject, format: Format, where: Mapping[str, str], region: Region, libm: str | Libm | None = None
+) -> Analysis:
+    """Evaluate the bounds of `subject.graph` in `format` over `region`, which `where` describes, with this library.
 
     Raises
     ------
     InputRejected : the format cannot hold a power of two that the kernel scales by, or an input is missing.
     """
-    bounds = running(subject.graph, format, region)
+    bounds = running(subject.graph, format, region, libm=libm)
     return Analysis(format, where, bounds, _majorant(subject.graph, format, region), range_test(bounds, region))
 
 

@@ -65,6 +65,21 @@ def arguments(kernel: Callable[..., Any], tensors: Mapping[str, Any], file: str)
     return {p.name: tensors[p.name] for p in wanted if p.name in tensors}
 
 
+def known_library(name: str | None) -> str | None:
+    """The name of a math library, or None. Raises click.BadParameter if there is no such library."""
+    import click
+
+    from certify.arithmetic import BINARY64
+    from certify.arithmetic.libm import library
+
+    try:
+        if name is not None:
+            library(name, [BINARY64])
+    except InputRejected as error:
+        raise click.BadParameter(str(error), param_hint="--libm") from error
+    return name
+
+
 def _module(where: str) -> ModuleType:
     is_file = where.endswith(".py")
     if is_file and not os.path.isfile(where):

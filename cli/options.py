@@ -88,6 +88,12 @@ ball_option = click.option(
     metavar="R",
     help="Also for every value of that input within this Frobenius distance.",
 )
+libm_option = click.option(
+    "--libm",
+    metavar="NAME",
+    help="How accurate exp, log, tanh and sigmoid are assumed to be: numpy (the default), torch, correct, 1ulp, 2ulp, "
+    "cuda/float32, ...",
+)
 case_option = click.option(
     "--case", "case_name", default="polyprox", show_default=True, metavar="NAME", help="What the state is of."
 )

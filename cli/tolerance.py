@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
-from certify.cli.options import Amount, ball_option, center_option
+from certify.cli.options import Amount, ball_option, center_option, libm_option
 
 if TYPE_CHECKING:
     from certify.cases.kernel import Pair, Tolerance
@@ -47,6 +47,7 @@ overflow (the line is named).""",
 )
 @center_option
 @ball_option
+@libm_option
 @click.option(
     "--rtol", type=Amount(), metavar="R", help="The relative tolerance; without it, the best pair on average."
 )
@@ -62,6 +63,7 @@ def command(
     against: str,
     center: str | None,
     radius: float,
+    libm: str | None,
     rtol: float | None,
     style: str | None,
     variables: str | None,
@@ -72,7 +74,7 @@ def command(
     are compared in float64, so that the comparison itself does not round.
     """
     from certify.cases.kernel import tolerance
-    from certify.cli.kernels import arguments, kernel_named
+    from certify.cli.kernels import arguments, kernel_named, known_library
     from certify.cli.run import formats_named, known_order, loaded
     from certify.cli.trace import named
 
@@ -87,6 +89,7 @@ def command(
         golden=golden,
         center=center,
         radius=radius,
+        libm=known_library(libm),
         variables=named(variables),
     )
     chosen = style or ("torch" if format.startswith("bfloat16") else "numpy")

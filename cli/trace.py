@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import click
-from certify.cli.options import ball_option, center_option, require_place
+from certify.cli.options import ball_option, center_option, libm_option, require_place
 from certify.cli.streams import DASH, say, write_output
 
 
@@ -39,6 +39,7 @@ named) or the inputs are not usable, 4 refuted.""",
 )
 @center_option
 @ball_option
+@libm_option
 @click.option(
     "--variables", metavar="NAMES", help="The inputs that are data, with commas between; all of floating point."
 )
@@ -50,6 +51,7 @@ def command(
     order: str,
     center: str | None,
     radius: float,
+    libm: str | None,
     variables: str | None,
 ) -> int:
     """Certify the kernel MODULE:FUNCTION at the inputs in STATE, a .safetensors or .npz file; - is standard input.
@@ -59,7 +61,7 @@ def command(
     """
     started = time.perf_counter()
     from certify.cases.kernel import kernel_report
-    from certify.cli.kernels import arguments, kernel_named
+    from certify.cli.kernels import arguments, kernel_named, known_library
     from certify.cli.run import exit_code, formats_named, known_order, loaded, print_summary
 
     from certify.certificate import encode
@@ -73,6 +75,7 @@ def command(
         order=known_order(order),
         center=center,
         radius=radius,
+        libm=known_library(libm),
         variables=named(variables),
     )
     data = encode(report)

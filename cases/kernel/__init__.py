@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .arrays import binary64
+from .arrays import binary64, family_of
 from .kernel import Kernel, TracedKernel, trace_kernel
 from .origins import Origin, origins
 from .pairs import Pair
@@ -20,6 +20,7 @@ __all__ = [
     "binary64",
     "chosen_order",
     "enclosed",
+    "family_of",
     "kernel_report",
     "origins",
     "overflow",

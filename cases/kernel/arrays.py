@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,12 @@ def plain(value: Any) -> Any:
             what = f"an array of type {type(value).__name__} cannot be read: {error}"
             raise InputRejected(what, "copy it to the memory of the host first") from error
     return value
+
+
+def family_of(given: Any) -> str:
+    """Whose exp, log and tanh made an array, or several in a dict or tuple: `torch` if one is a tensor, else `numpy`."""
+    values = given.values() if isinstance(given, Mapping) else given if isinstance(given, tuple) else (given,)
+    return "torch" if any(type(value).__module__.partition(".")[0] == "torch" for value in values) else "numpy"
 
 
 def binary64(value: Any, what: str) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,9 @@ from certify.arithmetic import BINARY64
 from certify.arithmetic.dyadic import Dyadic, fractions
 from certify.arithmetic.enclosure import step_down, step_up
 from certify.errors import Undecided
-from certify.graph import ZERO, Graph, Op, Values, evaluate, output, with_order
+from certify.graph import ZERO, Graph, Values, evaluate, output, with_order
 from certify.rounding import Bounds, Region, running
-from certify.rounding.posterior import exact
+from certify.rounding.posterior import ABSOLUTE, DYADIC, RELATIVE, exact
 
 Floats = npt.NDArray[np.float64]
 Inputs = Mapping[str, Floats]
@@ -23,12 +22,6 @@ Inputs = Mapping[str, Floats]
 #: Exact values of all nodes may have this many bits together, and the graph this many operations: about a second.
 MOST_BITS = 1 << 25
 MOST_OPERATIONS = 1 << 16
-
-#: How far what `certify.rounding.posterior.exact` returns for other operations may be from the exact value.
-RELATIVE, ABSOLUTE = Fraction(1, 1 << 160), Fraction(1, 1 << 1300)
-
-#: Operations whose values at dyadic numbers are dyadic.
-_POLYNOMIAL = (Op.CONST, Op.ADD, Op.SUB, Op.MUL, Op.NEG, Op.RELU, Op.SCALE, Op.SUM, Op.DOT, Op.OVERWRITE, Op.CAST)
 
 
 def enclosed(graph: Graph, region: Region) -> dict[str, tuple[Floats, Floats]]:
@@ -68,7 +61,7 @@ def sharply(graph: Graph, inputs: Inputs, name: str) -> tuple[npt.NDArray[Any], 
     if affordable(graph, [inputs]):
         found = exactly(graph, inputs)[name]
         return found, np.zeros(found.shape, dtype=object)
-    if _is_polynomial(graph) or graph.n_operations > MOST_OPERATIONS:
+    if _is_dyadic(graph) or graph.n_operations > MOST_OPERATIONS:
         return None
     try:
         found = exact(graph, inputs, name)
@@ -81,15 +74,15 @@ def affordable(graph: Graph, trials: Sequence[Inputs]) -> bool:
     """Whether `exactly` can do all of these in about a second; it cannot do quotients, roots and the like at all."""
     if not trials or graph.n_operations * len(trials) > MOST_OPERATIONS:
         return False
-    if not _is_polynomial(graph):
+    if not _is_dyadic(graph):
         return False
     lengths = _Lengths()
     values = evaluate(graph, lengths, {name: lengths.constant(x) for name, x in trials[0].items()})
     return bool(np.sum(values[1] - values[0]) * len(trials) <= MOST_BITS)
 
 
-def _is_polynomial(graph: Graph) -> bool:
-    return bool(np.isin(graph.op, [int(op) for op in _POLYNOMIAL]).all())
+def _is_dyadic(graph: Graph) -> bool:
+    return DYADIC.issuperset(graph.op.tolist())
 
 
 class _Lengths:

@@ -22,6 +22,7 @@ from certify.cases.claims import (
 from numpy.typing import NDArray
 
 from certify.arithmetic import Format, format_named
+from certify.arithmetic.libm import Libm
 from certify.certificate import Claim, Report, producer, to_hex, write
 from certify.errors import InputRejected
 from certify.graph import ZERO, Graph
@@ -30,6 +31,7 @@ from certify.rounding import Region, point, relu_branches
 from certify.states import Saved, digest, save
 from certify.states.safetensors_file import encode_safetensors
 
+from .arrays import family_of
 from .kernel import Kernel, TracedKernel, trace_kernel
 from .observed import Trials, in_ball
 
@@ -62,6 +64,7 @@ def kernel_report(
     order: str = "serial",
     center: str | None = None,
     radius: float = 0.0,
+    libm: str | Libm | None = None,
     variables: Iterable[str] | None = None,
     name: str | None = None,
     samples: int = 4,
@@ -77,6 +80,8 @@ def kernel_report(
     formats : names, or `Format`s; sorted from coarse to fine in the report.
     center : the input that moves; may be left out if there is one variable.
     radius : of the ball, in the units of `center`; 0 for claims at the inputs alone.
+    libm : how accurate exp, log, tanh and sigmoid are assumed to be: the name of a library (`certify.arithmetic.libm.library`)
+        or a `certify.Libm`. None: what is published of NumPy, or of torch if an input is a tensor of torch.
     samples : how many inputs of the ball to run beside the proof, where exact evaluation is cheap; a measurement.
 
     Raises
@@ -85,7 +90,7 @@ def kernel_report(
     InputRejected : inputs, formats, center or radius are unusable, or a format cannot hold a power of two that the kernel
         scales by.
     """
-    chosen = _formats(formats)
+    chosen, library = _formats(formats), family_of(inputs) if libm is None else libm
     traced = trace_kernel(kernel, inputs, order=order, variables=variables, name=name)
     moving, ball = traced.region(center, radius)
     subject = Subject(traced.graph, traced.inputs, _wording(moving), further=(SOURCE_ASSUMPTION,))
@@ -99,7 +104,7 @@ def kernel_report(
     claims: list[Claim] = []
     for format in chosen:
         for where, region, trials, values in regions:
-            analysis = analyse(subject, format, where, region)
+            analysis = analyse(subject, format, where, region, library)
             claims += program_claims(
                 subject, analysis, values=values, observed=_observed(analysis, trials), display=_digits(analysis)
             )

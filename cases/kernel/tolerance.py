@@ -18,12 +18,12 @@ from certify.cases.programs import program_assumptions
 
 from certify.arithmetic import Format, format_named
 from certify.arithmetic.enclosure import step_up
-from certify.arithmetic.libm import ONE_ULP, Libm
+from certify.arithmetic.libm import Libm
 from certify.errors import InputRejected
 from certify.graph import ZERO, order_named
 from certify.rounding import Bounds, Region, running
 
-from .arrays import binary64
+from .arrays import binary64, family_of
 from .kernel import Kernel, TracedKernel, trace_kernel
 from .pairs import Pair, pair_for, smallest_pair
 from .reference import enclosed, exact_range
@@ -106,7 +106,7 @@ def tolerance(
     center: str | None = None,
     radius: float = 0.0,
     representable: bool = False,
-    libm: Libm = ONE_ULP,
+    libm: str | Libm | None = None,
     variables: Iterable[str] | None = None,
 ) -> Tolerance:
     """How far any evaluation of `kernel(**inputs)` in `format` can be from the exact result, in every element: proved.
@@ -123,7 +123,8 @@ def tolerance(
     lower, upper : a box of inputs, by name: the bound holds for all between; inputs that are not named stay as they are.
     center, radius : a Frobenius ball of inputs, as for `kernel_report`.
     representable : of a box or ball, only the inputs that are numbers of the format, which conversion does not change.
-    libm : how accurate exp, log, tanh and sigmoid are assumed to be.
+    libm : how accurate exp, log, tanh and sigmoid are assumed to be: the name of a library (`certify.arithmetic.libm.library`)
+        or a `certify.Libm`. None: what is published of NumPy, or of torch if an input is a tensor of torch.
 
     Raises
     ------
@@ -132,7 +133,8 @@ def tolerance(
     """
     traced = trace_kernel(kernel, inputs, order=chosen_order(semantics, order), variables=variables)
     region = region_of(traced, lower, upper, center, radius, representable)
-    bounds = proved(traced, format, region, libm)
+    library = family_of(inputs) if libm is None else libm
+    bounds = proved(traced, format, region, library)
     names = _outputs(traced, output)
     if golden is None:
         ranges = {name: exact_range(bounds, name) for name in names}
@@ -143,7 +145,7 @@ def tolerance(
             _assumptions(bounds),
         )
     reference = trace_kernel(kernel, inputs, order="any-order", variables=variables)
-    second = proved(reference, golden, region, libm)
+    second = proved(reference, golden, region, library)
     return _between(traced, bounds, reference, second, names, {name: np.zeros(()) for name in names}, ())
 
 
@@ -164,7 +166,7 @@ def tolerance_between(
     center: str | None = None,
     radius: float = 0.0,
     representable: bool = False,
-    libm: Libm = ONE_ULP,
+    libm: str | Libm | None = None,
     variables: Iterable[str] | None = None,
 ) -> Tolerance:
     """How far any evaluation of kernel_a can be from any evaluation of kernel_b at the same inputs, in every element: proved.
@@ -198,8 +200,9 @@ def tolerance_between(
                 f"output {name} of {first.name} has no counterpart of shape {shapes[0]} in {second.name}",
                 "return the same outputs from both kernels, or name one with output",
             )
-    a = proved(first, format, region, libm)
-    b = proved(second, format if format_b is None else format_b, region, libm)
+    library = family_of(inputs) if libm is None else libm
+    a = proved(first, format, region, library)
+    b = proved(second, format if format_b is None else format_b, region, library)
     if same_function or kernel_a is kernel_b:
         apart = {name: np.zeros(()) for name in names}
         given = (f"{first.name} and {second.name} are the same function in exact arithmetic",) * (
@@ -222,7 +225,7 @@ def chosen_order(semantics: str, order: str | None) -> str:
     return model.name
 
 
-def proved(traced: TracedKernel, format: str | Format, region: Region, libm: Libm) -> Bounds:
+def proved(traced: TracedKernel, format: str | Format, region: Region, libm: str | Libm | None = None) -> Bounds:
     """The running bounds of a kernel. Raises InputRejected if an overflow is not excluded."""
     chosen = format if isinstance(format, Format) else format_named(format)
     bounds = running(traced.graph, chosen, region, libm=libm)

@@ -9,6 +9,18 @@ function's range: [0, inf) for exp, [-1, 1] for tanh, [0, 1] for sigmoid. With f
 symmetry, not exact values at 0 or 1.
 
 Published figures are largest errors that were *observed*, seldom proved ones. A claim states the numbers it assumes.
+`benchmarks/libm.py` measures them.
+
+**Theorem (rounded from a wider format).** If a float32 library is within V <= 100 ulps of float32, rounding its results to a
+format of precision p <= 11, exponents within those of float32, is within 1 ulp of that format. *Proof.* ulp of float32 at y is
+at most 2**(p - 24) ulp(y), so r is within w = V 2**-13 < 1/80 ulps of y. If r and y are in one binade, rounding adds half an
+ulp. If a power of two is between them, it is a number of the format within w of r, so rounding moves r by at most w. QED
+
+**Theorem (`certify.sigmoid` in NumPy).** It computes s = exp(-|x|), then s / (1 + s) or 1 / (1 + s). If exp is within U ulps,
+it is within 2 U + 2 ulps, but for terms of the order of u U**2. *Proof.* Both are functions of s with a derivative of at most
+1 / (1 + s)**2 in magnitude. For y = s / (1 + s) >= s / 2, ulp(s) <= 2 ulp(y), and for y = 1 / (1 + s) >= 1 / 2, ulp(s) <=
+ulp(1) = 2 ulp(y): so an error of U ulp(s) moves y by 2 U ulp(y) at most. Rounding 1 + s moves y by u y <= ulp(y), and the last
+quotient is rounded by half an ulp, or by one if it is in the next binade. QED
 """
 
 from __future__ import annotations
@@ -31,7 +43,8 @@ class Libm:
     Parameters
     ----------
     name : as claims shall call it.
-    ulps : for `exp`, `log`, `tanh`, `sigmoid`: the error in ulps, at least 0.5; `otherwise` for those not given.
+    ulps : for `exp`, `log`, `tanh`, `sigmoid`: the error in ulps, at least 0.5.
+    otherwise : the error of functions that are not in `ulps`; None if nothing is known of them: calling one is refused.
 
     Raises
     ------
@@ -40,11 +53,12 @@ class Libm:
 
     name: str
     ulps: Mapping[str, float] = field(default_factory=dict)
-    otherwise: float = 1.0
+    otherwise: float | None = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ulps", MappingProxyType({k: float(u) for k, u in self.ulps.items()}))
-        for function, error in [*self.ulps.items(), ("any function", self.otherwise)]:
+        others = {} if self.otherwise is None else {"any function": self.otherwise}
+        for function, error in {**self.ulps, **others}.items():
             if function != "any function" and function not in CALLS:
                 raise InputRejected(f"the library {self.name} gives ulps of {function!r}", f"use {', '.join(CALLS)}")
             if not CORRECT <= error < float("inf"):
@@ -53,8 +67,13 @@ class Libm:
                 )
 
     def of(self, function: str, format: Format) -> float:
-        """The error of a function in ulps. Raises InputRejected if a format is so short that it says nothing."""
-        error = self.ulps.get(function, self.otherwise)
+        """The error of a function in ulps.
+
+        Raises
+        ------
+        InputRejected : nothing is known of the function, or a format is so short that the error says nothing.
+        """
+        error = self._error(function)
         if error * 2.0 ** (1 - format.precision) >= 1:
             raise InputRejected(
                 f"an error of {error} ulps is all of a result of {function} in {format.name}", "use a longer format"
@@ -63,37 +82,94 @@ class Libm:
 
     def assumptions(self, functions: Iterable[str]) -> list[str]:
         """One sentence for each of these functions, as a claim states it."""
+        called = set(functions)
         return [
             f"{function} of {self.name} returns the correctly rounded result"
-            if self.ulps.get(function, self.otherwise) == CORRECT
-            else f"{function} of {self.name} returns a number within {self.ulps.get(function, self.otherwise)!r} ulp of the "
-            "exact result, in the range of the function"
+            if self._error(function) == CORRECT
+            else f"{function} of {self.name} returns a number within {self._error(function)!r} ulp of the exact result, in "
+            "the range of the function"
             for function in CALLS
-            if function in set(functions)
+            if function in called
         ]
+
+    def _error(self, function: str) -> float:
+        error = self.ulps.get(function, self.otherwise)
+        if error is None:
+            raise InputRejected(
+                f"no error of {function} is known for {self.name}", f"write {function} out, or give a certify.Libm"
+            )
+        return error
 
 
 CORRECTLY_ROUNDED = Libm("a correctly rounded library", otherwise=CORRECT)
 ONE_ULP = Libm("the math library")
 TWO_ULPS = Libm("a math library within 2 ulps", otherwise=2.0)
 
-#: Published figures by library and format. Sources: GNU C Library manual, "Known Maximum Errors in Math Functions" (x86_64),
-#: which rounds observed errors up to integers; NumPy 1.17 release notes (float32 exp and log with AVX2 and AVX512F) and 1.22
-#: release notes (vectorised functions within 4 ulps); CUDA C++ Programming Guide, mathematical functions appendix, whose
-#: figures are differences from the correctly rounded result, hence half an ulp is added here. `sigmoid` is in none of them.
+#: Published figures by library and format, for the functions that have one. Where a source compares with the correctly rounded
+#: result instead of the exact one, half an ulp is added here.
+#:
+#: glibc: GNU C Library manual, "Known Maximum Errors in Math Functions" (x86_64: exp and log 1, tanh 2), which compares with
+#: the rounded result and rounds up to integers; Zimmermann, "Accuracy of Mathematical Functions" (hal-03141101), finds no more.
+#:
+#: numpy: release notes of 1.17 (float32: exp 2.52, log 3.83) and of 1.22 (AVX-512 versions within 4 ulps); for float16 with
+#: AVX512-FP16, NumPy's own test over all numbers (exp 1.27, log 1.80, tanh 3.00). `sigmoid` is `certify.sigmoid` run by NumPy:
+#: by the theorem above. NumPy has no bfloat16; extensions call float32 and round: by the other theorem.
+#:
+#: torch (CPU): exp, log and tanh of a tensor come from SLEEF (`_u10`: 1 ulp), from MKL's vector functions in their accurate
+#: mode (1 ulp), or, without vector instructions, from the C library: the largest of these. float16 and bfloat16 are computed in
+#: float32 and rounded. Its sigmoid is 1 / (1 + exp(-x)), which returns 0 where exp overflows: many ulps, so no figure.
+#: torch-fused: softmax, logsumexp and attention may call `exp_u20`, of 20 ulps according to a comment in ATen's vec512_float.h,
+#: which also returns 0 where the exact value is below the normal numbers: the figure holds where none is.
+#:
+#: cuda: CUDA C++ Programming Guide, mathematical functions appendix, differences from the correctly rounded result.
 LIBRARIES = {
-    "glibc/float32": Libm("glibc in float32", {"exp": 1.0, "log": 1.0, "tanh": 2.0}),
-    "glibc/float64": Libm("glibc in float64", {"exp": 1.0, "log": 1.0, "tanh": 2.0}),
-    "numpy/float32": Libm("numpy in float32", {"exp": 2.52, "log": 3.83, "tanh": 4.0}),
-    "numpy/float64": Libm("numpy in float64", {"exp": 4.0, "log": 4.0, "tanh": 4.0}),
-    "cuda/float32": Libm("CUDA in float32", {"exp": 2.5, "log": 1.5, "tanh": 2.5}),
-    "cuda/float64": Libm("CUDA in float64", {"exp": 1.5, "log": 1.5, "tanh": 2.5}),
+    "glibc/float32": Libm("glibc in float32", {"exp": 1.5, "log": 1.5, "tanh": 2.5}, otherwise=None),
+    "glibc/float64": Libm("glibc in float64", {"exp": 1.5, "log": 1.5, "tanh": 2.5}, otherwise=None),
+    "numpy/bfloat16": Libm("numpy in float32, rounded", dict.fromkeys(CALLS, 1.0), otherwise=None),
+    "numpy/float16": Libm("numpy in float16", {"exp": 1.27, "log": 1.8, "tanh": 3.0, "sigmoid": 5.0}, otherwise=None),
+    "numpy/float32": Libm("numpy in float32", {"exp": 2.52, "log": 3.83, "tanh": 4.0, "sigmoid": 7.5}, otherwise=None),
+    "numpy/float64": Libm("numpy in float64", {"exp": 4.0, "log": 4.0, "tanh": 4.0, "sigmoid": 10.5}, otherwise=None),
+    "torch/bfloat16": Libm("torch in bfloat16", {"exp": 1.0, "log": 1.0, "tanh": 1.0}, otherwise=None),
+    "torch/float16": Libm("torch in float16", {"exp": 1.0, "log": 1.0, "tanh": 1.0}, otherwise=None),
+    "torch/float32": Libm("torch in float32", {"exp": 1.5, "log": 1.5, "tanh": 2.5}, otherwise=None),
+    "torch/float64": Libm("torch in float64", {"exp": 1.5, "log": 1.5, "tanh": 2.5}, otherwise=None),
+    "torch-fused/float32": Libm("fused kernels of torch in float32", {"exp": 20.0, "log": 1.5}, otherwise=None),
+    "cuda/float32": Libm("CUDA in float32", {"exp": 2.5, "log": 1.5, "tanh": 2.5}, otherwise=None),
+    "cuda/float64": Libm("CUDA in float64", {"exp": 1.5, "log": 1.5, "tanh": 2.5}, otherwise=None),
 }
+_NAMED = {"correct": CORRECTLY_ROUNDED, "1ulp": ONE_ULP, "2ulp": TWO_ULPS, **LIBRARIES}
+FAMILIES = ("numpy", "torch")
+_LENGTHS = {8: "bfloat16", 11: "float16", 24: "float32", 53: "float64"}
 
 
-def library(name: str) -> Libm:
-    """The library of that name: `correct`, `1ulp`, `2ulp` or one of `LIBRARIES`. Raises InputRejected."""
-    named = {"correct": CORRECTLY_ROUNDED, "1ulp": ONE_ULP, "2ulp": TWO_ULPS, **LIBRARIES}
-    if name not in named:
-        raise InputRejected(f"there is no math library {name!r}", f"use one of {', '.join(named)}")
-    return named[name]
+def library(name: str, formats: Iterable[Format]) -> Libm:
+    """The library of that name: `correct`, `1ulp`, `2ulp`, one of `LIBRARIES`; or `numpy` or `torch`, for these formats.
+
+    The last two have the figures of the shortest of bfloat16, float16, float32 and float64 with the precision of the format; of
+    several formats, for each function the largest.
+
+    Raises
+    ------
+    InputRejected : there is none.
+    """
+    if name in FAMILIES:
+        chosen = [next(known for p, known in _LENGTHS.items() if format.precision <= p) for format in formats]
+        return _worst([LIBRARIES[f"{name}/{format}"] for format in dict.fromkeys(chosen)])
+    if name not in _NAMED:
+        raise InputRejected(
+            f"there is no math library {name!r}", f"use one of {', '.join((*FAMILIES, *_NAMED))}, or a certify.Libm"
+        )
+    return _NAMED[name]
+
+
+def chosen_library(libm: str | Libm | None, formats: Iterable[Format]) -> Libm:
+    """What is assumed of calls in `formats`: what is given, as it is or by name; by default what is published of NumPy."""
+    return libm if isinstance(libm, Libm) else library("numpy" if libm is None else libm, formats)
+
+
+def _worst(libraries: list[Libm]) -> Libm:
+    if len(libraries) == 1:
+        return libraries[0]
+    known = [f for f in CALLS if all(f in each.ulps for each in libraries)]
+    ulps = {function: max(each.ulps[function] for each in libraries) for function in known}
+    return Libm(" and ".join(each.name for each in libraries), ulps, otherwise=None)

@@ -13,8 +13,10 @@ from certify.arithmetic import Format, Ieee
 from certify.errors import InputRejected, Undecided
 from certify.graph import ZERO, Graph, Op, evaluate, output
 
-_DYADIC = {Op.CONST, Op.ADD, Op.SUB, Op.MUL, Op.NEG, Op.RELU, Op.SCALE, Op.SUM, Op.DOT, Op.OVERWRITE, Op.CAST}
-_RELATIVE, _ABSOLUTE = Fraction(1, 1 << 160), Fraction(1, 1 << 1300)
+#: Operations whose values at dyadic numbers are dyadic.
+DYADIC = {Op.CONST, Op.ADD, Op.SUB, Op.MUL, Op.NEG, Op.RELU, Op.SCALE, Op.SUM, Op.DOT, Op.OVERWRITE, Op.CAST}
+#: How far what `exact` returns for other operations may be from the exact value.
+RELATIVE, ABSOLUTE = Fraction(1, 1 << 160), Fraction(1, 1 << 1300)
 _MOST_BITS = 1 << 13
 
 
@@ -30,7 +32,7 @@ def exact(graph: Graph, inputs: Mapping[str, npt.ArrayLike], name: str) -> npt.N
     """The exact value of output `name` at the stored binary64 inputs, an object array of Fractions.
 
     Of a kernel of sums, products and ReLUs this is the value itself. With other operations it is the midpoint of a ball that
-    contains it, whose radius is at most 2**-160 of it (or 2**-1300, where it may be 0): then an error that is more than
+    contains it, whose radius is at most `RELATIVE` of it (or `ABSOLUTE`, where it may be 0): then an error that is more than
     2**-100 of the value is known to 2**-60 of itself. Takes time and space that grow with the degree of the kernel; a case
     may know a faster way.
 
@@ -38,7 +40,7 @@ def exact(graph: Graph, inputs: Mapping[str, npt.ArrayLike], name: str) -> npt.N
     ------
     Undecided : the value is not defined, as by a division by zero, or hangs on a comparison of two numbers that are equal.
     """
-    if not _DYADIC.issuperset(graph.op.tolist()):
+    if not DYADIC.issuperset(graph.op.tolist()):
         return _by_balls(graph, inputs, name)
     from certify.arithmetic.dyadic import Dyadic, fractions
 
@@ -59,7 +61,7 @@ def _by_balls(graph: Graph, inputs: Mapping[str, npt.ArrayLike], name: str) -> n
             if not all(ball.is_finite() for ball in found):
                 raise Undecided("the exact value is not finite at this precision", "use more bits")
             pairs = [(middle(ball), radius(ball)) for ball in found]
-            if all(r <= abs(x) * _RELATIVE or r <= _ABSOLUTE for x, r in pairs):
+            if all(r <= abs(x) * RELATIVE or r <= ABSOLUTE for x, r in pairs):
                 break
         except Undecided:
             if precision >= _MOST_BITS:

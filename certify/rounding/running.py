@@ -53,7 +53,7 @@ from certify.arithmetic import Format, format_named
 from certify.arithmetic.accumulators import accumulator
 from certify.arithmetic.enclosure import step_down, step_up
 from certify.arithmetic.errorfree import sum_to_odd
-from certify.arithmetic.libm import ONE_ULP, Libm
+from certify.arithmetic.libm import ONE_ULP, Libm, chosen_library
 from certify.graph import FormatNames, Graph, Op, Values, evaluate, order_named
 from certify.rounding.bounds import Bounds
 from certify.rounding.functions import Functions
@@ -61,19 +61,21 @@ from certify.rounding.local import ERROR, HIGH, LOW, MANTISSA, TINY, UP, corners
 from certify.rounding.region import Floats, Region
 
 
-def running(graph: Graph, format: Format, region: Region, *, libm: Libm = ONE_ULP) -> Bounds:
+def running(graph: Graph, format: Format, region: Region, *, libm: str | Libm | None = None) -> Bounds:
     """Running error bounds of the program `graph` in `format`, for every exact input in `region`.
 
     Converting the inputs to the format is part of the program. The graph must have an order. `libm` is what is assumed of the
-    library that computes exp, log, tanh and sigmoid. An operation whose operands are not proved to be in its domain
-    has infinite bounds: `Bounds.first_overflow` finds it, and `Bounds.why` says what is wrong.
+    library that computes exp, log, tanh and sigmoid, or its name; by default what is published of NumPy in this format. An
+    operation whose operands are not proved to be in its domain has infinite bounds: `Bounds.first_overflow` finds it, and
+    `Bounds.why` says what is wrong.
 
     Raises
     ------
     OrderUnspecified : the graph has sums without an order.
     InputRejected : an input is missing, or the kernel scales by a number the format cannot hold.
     """
-    arithmetic = arithmetic_of(graph, format, libm)
+    library = chosen_library(libm, [format, *map(format_named, graph.format_names)])
+    arithmetic = arithmetic_of(graph, format, library)
     inputs = {name: arithmetic.enclose(region.lower[name], region.upper[name]) for name in region.lower}
     if region.representable:
         for enclosed in inputs.values():
@@ -81,7 +83,7 @@ def running(graph: Graph, format: Format, region: Region, *, libm: Libm = ONE_UL
     values = evaluate(graph, arithmetic, inputs)
     arithmetic.note(magnitude(values[:, : graph.n_inputs]))
     error = np.where(np.isnan(values[ERROR]), np.inf, values[ERROR])  # as of 0 times an unbounded error
-    return Bounds(graph, format, values[LOW], values[HIGH], error, arithmetic.largest_result, libm)
+    return Bounds(graph, format, values[LOW], values[HIGH], error, arithmetic.largest_result, library)
 
 
 def arithmetic_of(graph: Graph, format: Format, libm: Libm = ONE_ULP) -> Running:

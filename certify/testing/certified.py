@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certify.arithmetic import Format, format_named
+from certify.arithmetic.libm import Libm
 from certify.cases.claims import published_eps
-from certify.cases.kernel import Kernel, TracedKernel, origins, overflow, trace_kernel
+from certify.cases.kernel import Kernel, TracedKernel, family_of, origins, overflow, trace_kernel
 from certify.certificate import decimal_up
 from certify.errors import InputRejected
 from certify.graph import ZERO
@@ -46,6 +47,7 @@ def assert_certified(
     ulps: float | None = None,
     center: str | None = None,
     radius: float = 0.0,
+    libm: str | Libm | None = None,
     variables: Iterable[str] | None = None,
 ) -> Certified:
     """Fail unless the error of `kernel(**inputs)` in `format` is proved to be small; return the bounds.
@@ -62,7 +64,7 @@ def assert_certified(
     output : the one output that eps and ulps are about, if not about all.
     ulps : the largest error of an element that will do, in units in its last place: the spacing of the format at its
         smallest magnitude in the region.
-    center, radius : as for `certify.kernel_report`.
+    center, radius, libm : as for `certify.kernel_report`.
 
     Raises
     ------
@@ -75,7 +77,8 @@ def assert_certified(
     traced = trace_kernel(kernel, inputs, order=order, variables=variables)
     limits, units = _limits(eps, output, traced), _units(ulps, output, traced)
     moving, region = traced.region(center, radius)
-    bounds = running(traced.graph, chosen, region)
+    library = family_of(inputs) if libm is None else libm
+    bounds = running(traced.graph, chosen, region, libm=library)
     where = "at the inputs" if moving is None else f"for every {moving} within {float(radius)!r} of the inputs"
     risk = bounds.first_overflow()
     if risk is not None:

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from certify.arithmetic import Format, format_named
 from certify.arithmetic.enclosure import step_down, step_up
-from certify.arithmetic.libm import ONE_ULP, Libm
+from certify.arithmetic.libm import Libm
 from certify.cases.kernel import (
     Kernel,
     TracedKernel,
     binary64,
     chosen_order,
     enclosed,
+    family_of,
     origins,
     overflow,
     program,
@@ -69,7 +70,7 @@ def compare_within(
     semantics: str = "any-order",
     order: str | None = None,
     output: str | None = None,
-    libm: Libm = ONE_ULP,
+    libm: str | Libm | None = None,
     variables: Iterable[str] | None = None,
 ) -> Within:
     """As `assert_within`, but returns where the elements are whether they are inside or not.
@@ -92,7 +93,7 @@ def assert_within(
     semantics: str = "any-order",
     order: str | None = None,
     output: str | None = None,
-    libm: Libm = ONE_ULP,
+    libm: str | Libm | None = None,
     variables: Iterable[str] | None = None,
 ) -> Within:
     """Fail unless `actual` is, in every element, within the proved bound of the exact result of `kernel(**inputs)`.
@@ -108,7 +109,9 @@ def assert_within(
     kernel, inputs, variables : the kernel in NumPy, and what the real one was given; as for `certify.tolerance`.
     format, semantics, order : what the real kernel computes in, as for `certify.tolerance`.
     output : the output that `actual` is.
-    libm : how accurate the real exp, log, tanh and sigmoid are assumed to be.
+    libm : how accurate the real exp, log, tanh and sigmoid are assumed to be: the name of a library
+        (`certify.arithmetic.libm.library`) or a `certify.Libm`. None: what is published of torch if `actual` is a tensor of
+        torch, else of NumPy.
 
     Raises
     ------
@@ -136,7 +139,7 @@ def _compared(
     format: str | Format,
     order: str,
     output: str | None,
-    libm: Libm,
+    libm: str | Libm | None,
     variables: Iterable[str] | None,
 ) -> tuple[Within, TracedKernel, Bounds, Mapping[str, tuple[Floats, Floats]]]:
     __tracebackhide__ = True
@@ -144,7 +147,7 @@ def _compared(
     traced = trace_kernel(kernel, inputs, order=order, variables=variables)
     given = _by_output(actual, traced, output)
     region = point(traced.inputs)
-    bounds = running(traced.graph, chosen, region, libm=libm)
+    bounds = running(traced.graph, chosen, region, libm=family_of(actual) if libm is None else libm)
     risk = bounds.first_overflow()
     if risk is not None:
         raise AssertionError(f"there is no bound for {traced.name} in {chosen.name}: {overflow(traced, bounds, risk)}")

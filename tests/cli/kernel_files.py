@@ -43,6 +43,25 @@ def broken(A):
     return A.reshape(7, 7)
 
 
+def exponential(A):
+    return np.exp(A)
+
+
+def masked(A, mask):
+    s = np.where(mask > 0, A, -1e9)
+    return s
+
+
+def lowest(bias):
+    s = np.finfo(np.float16).min + bias
+    return s
+
+
+def accumulated(A, B):
+    y = A @ B  # in float32
+    return y
+
+
 number = 3
 """
 

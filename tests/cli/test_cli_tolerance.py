@@ -106,3 +106,17 @@ def test_no_tolerance(certify):
         certify("tolerance", "model:matmul", "inputs.npz", "--format", "float16", "--against", "best"), 2
     )
     assert "missing option '--format'" in complaint(certify("tolerance", "model:matmul", "inputs.npz"), 2)
+
+
+def test_the_math_library(certify):
+    """A less accurate library has a larger tolerance."""
+
+    def largest(*options):
+        result = certify("tolerance", "model:exponential", "inputs.npz", "--format", "float32", *options)
+        assert result.exit_code == 0, result.stderr
+        return pair(result.stdout.splitlines()[1])[2]
+
+    assert largest("--libm", "correct") < largest("--libm", "torch") < largest() == largest("--libm", "numpy")
+    assert "no math library" in complaint(
+        certify("tolerance", "model:exponential", "inputs.npz", "--format", "float32", "--libm", "mkl"), 2
+    )

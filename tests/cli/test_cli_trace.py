@@ -117,3 +117,38 @@ def test_usage(certify):
     assert "no order model" in complaint(certify("trace", "model:matmul", "inputs.npz", "--order", "any"), 2)
     assert "missing argument 'STATE'" in complaint(certify("trace", "model:matmul"), 2)
     assert "is the input" in complaint(certify("trace", "model:matmul", "inputs.npz", "-o", "inputs.npz"), 3)
+
+
+def test_the_math_library(certify):
+    """--libm says what is assumed of exp; the claims state it; a name that there is not is a mistake of usage."""
+    result = certify("trace", "model:exponential", "inputs.npz", "--format", "float32", "--libm", "cuda/float32")
+    assert result.exit_code == 0, result.stderr
+    (text,) = (text for text in decode(result.stdout_bytes, "report").claims[0].assumptions if "exp of" in text)
+    assert text.startswith("exp of CUDA in float32 returns a number within 2.5 ulp of the exact result")
+    message = complaint(certify("trace", "model:exponential", "inputs.npz", "--libm", "mkl"), 2)
+    assert "there is no math library 'mkl'; use one of numpy, torch" in message
+
+
+@pytest.mark.parametrize(
+    ("kernel", "register", "line", "options"),
+    [
+        ("model:masked", "s", "s = np.where", []),
+        ("model:lowest", "s", "s = np.finfo", []),
+        ("model:accumulated", "y", "y = A @ B  # in float32", ["--order", "any-order:float32"]),
+        ("model:accumulated", "y", "y = A @ B  # in float32", ["--order", "serial:float32"]),
+    ],
+)
+def test_masks_and_big_constants(certify, tmp_path, kernel, register, line, options):
+    """-1e9 in float16, finfo.min + (-16), a float32 sum rounded to float16 past 65504: node, register and source line."""
+    A = np.full((1, 8), 128.0)  # the sum of squares is 131072
+    np.savez(tmp_path / "big.npz", A=A, B=A.T.copy(), bias=np.full(2, -16.0), mask=np.arange(8))
+    result = certify("trace", kernel, "big.npz", "--format", "float16", "-o", "report.json", *options)
+    assert result.exit_code == 4, result.stderr
+    (claim,) = [c for c in read(tmp_path / "report.json").claims if c.kind == "range"]
+    place = f"register {register} (model.py:{line_of(line)})"
+    assert claim.verdict is Verdict.REFUTED and claim.reason == f"{place} overflows"
+    assert claim.observed["first_risk"] == place
+    assert (claim.witness["layer"], claim.witness["register"]) == ("", register)
+    assert f"{register} overflows" in " ".join(result.stderr.split())
+    wide = certify("trace", kernel, "big.npz", "--format", "float32", "-o", "wide.json", *options)
+    assert wide.exit_code == 0, wide.stderr

@@ -117,6 +117,22 @@ def test_functions_of_a_library() -> None:
         assert_within(actual, softmax, {"x": x}, format="float32")
 
 
+@pytest.mark.parametrize("name", ["exp", "log", "tanh"])
+def test_the_library_of_numpy_is_the_default(name: str) -> None:
+    """Float32 functions of NumPy pass as they are, also where they are off by more than an ulp, which libm="1ulp" refuses."""
+    function = getattr(np, name)
+    x = np.random.default_rng(3).uniform(0.25, 8, 200_000).astype(np.float32)
+    exact = function(x.astype(np.float64))
+    far = np.abs(function(x) - exact) / np.spacing(exact.astype(np.float32))
+    worst = x[np.argsort(far)[-100:]].copy()
+    actual = function(x)[np.argsort(far)[-100:]]
+    assert_within(actual, lambda x: function(x), {"x": worst}, format="float32")
+    assert_within(actual, lambda x: function(x), {"x": worst}, format="float32", libm=certify.Libm("mine", {name: 4.0}))
+    if far.max() > 1.01:  # as with vector instructions
+        with pytest.raises(AssertionError, match="is not within its bound"):
+            assert_within(actual, lambda x: function(x), {"x": worst}, format="float32", libm="1ulp")
+
+
 def test_one_output_of_several() -> None:
     """By name as an array, by name from a dict; all of a tuple in order."""
     given = inputs()

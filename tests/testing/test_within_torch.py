@@ -83,10 +83,36 @@ def _mean_without_the_last(x: Any, w: Any, b: Any, cos: Any, sin: Any) -> Any:
     return real_layers.layer_norm_rotary_torch(torch, x, w, b, cos, sin, last=-1)
 
 
+def _sum_in_bfloat16(x: Any) -> Any:
+    """Of the last axis, from left to right, every sum rounded to bfloat16."""
+    total = x[..., 0].bfloat16()
+    for k in range(1, x.shape[-1]):
+        total = total + x[..., k].bfloat16()
+    return total.to(x.dtype)
+
+
+def _attention_added_in_bfloat16(q: Any, k: Any, v: Any) -> Any:
+    s = _sum_in_bfloat16(q[:, :, None, :].float() * k[:, None, :, :].float()).to(q.dtype) * 0.25
+    p = torch.exp(s - s.max(-1, keepdim=True).values)
+    a = p / _sum_in_bfloat16(p)[..., None]
+    return _sum_in_bfloat16(a[:, :, None, :].float() * v.transpose(-1, -2)[:, None, :, :].float()).to(q.dtype)
+
+
+def _norm_added_in_bfloat16(x: Any, w: Any, b: Any, cos: Any, sin: Any) -> Any:
+    n = x.shape[-1]
+    c = x - (_sum_in_bfloat16(x) / n)[:, None]
+    n = c / torch.sqrt((_sum_in_bfloat16(c * c) / n)[:, None] + 2.0**-16)
+    y = n * w + b
+    left, right = y[:, : real_layers.WIDTH // 2], y[:, real_layers.WIDTH // 2 :]
+    return torch.cat([left * cos - right * sin, right * cos + left * sin], dim=1)
+
+
 @pytest.mark.parametrize("runs", RUNS)
 @pytest.mark.parametrize(
     ("bug", "kind"),
     [
+        (_attention_added_in_bfloat16, "attention"),
+        (_norm_added_in_bfloat16, "layer norm + rotary"),
         (_without_the_last_key, "attention"),
         (_values_of_the_next_key, "attention"),
         (_halves_exchanged, "layer norm + rotary"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from user_kernels import cases, chain, dot, growing, masked_attention, polynomial, residual_mlp
 
-from certify import BINARY16, InputRejected, KernelReport, TraceRefused, Verdict, kernel_report
+from certify import BINARY16, InputRejected, KernelReport, Libm, TraceRefused, Verdict, kernel_report, sigmoid
 from certify.certificate import Claim, decode, encode
 
 MLP = cases(0)["residual_mlp"][1]
@@ -285,8 +285,26 @@ def test_claims_state_what_they_assume_of_the_library() -> None:
     """A kernel that calls exp has one sentence more among the assumptions of its claims; others have not."""
     kernels = (lambda x: np.exp(x), lambda x: -x)
     called, uncalled = (kernel_report(kernel, {"x": np.ones(2)}, formats="float32").claims for kernel in kernels)
-    assert all(any("exp of the math library" in text for text in claim.assumptions) for claim in called)
-    assert not any("library" in text for claim in uncalled for text in claim.assumptions)
+    within = (
+        "exp of numpy in float32 returns a number within 2.52 ulp of the exact result, in the range of the function"
+    )
+    assert all(within in claim.assumptions for claim in called)
+    assert not any("ulp" in text for claim in uncalled for text in claim.assumptions)
+
+
+def test_the_library_is_chosen_by_name_or_given() -> None:
+    """A smaller error makes a smaller bound, in every claim that calls; what is unknown of a library is refused."""
+
+    def eps(libm: Any, format: str = "float32") -> float:
+        claim = kernel_report(lambda x: np.exp(x), {"x": np.ones(2)}, formats=format, libm=libm).claims[0]
+        return float.fromhex(claim.bounds["eps_0"])
+
+    assert eps("correct") < eps("1ulp") < eps("torch") < eps(None) == eps("numpy") == eps("numpy/float32")
+    assert eps(None, "float64") == eps("numpy/float64", "float64") < eps(Libm("mine", {"exp": 9.0}), "float64")
+    with pytest.raises(InputRejected, match="there is no math library 'mkl'; use one of numpy, torch, correct"):
+        eps("mkl")
+    with pytest.raises(InputRejected, match="no error of sigmoid is known for torch in float32"):
+        kernel_report(lambda x: sigmoid(x), {"x": np.ones(2)}, formats="float32", libm="torch")
 
 
 @pytest.mark.parametrize(
