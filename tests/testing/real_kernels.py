@@ -18,7 +18,7 @@ import numpy as np
 from certify.cases.polyprox import block
 from threadpoolctl import threadpool_limits
 
-from certify import BFLOAT16, BINARY16, BINARY32, BINARY64, Format
+from certify import BFLOAT16, BINARY16, BINARY32, BINARY64, Format, cast
 
 FORMATS = {"float32": BINARY32, "float64": BINARY64, "bfloat16": BFLOAT16, "float16": BINARY16}
 SIZES = {"float32": 4, "float64": 8, "bfloat16": 2, "float16": 2}  # in bytes
@@ -93,6 +93,13 @@ def attention_divided_last(q: Any, k: Any, v: Any, scale: float) -> Any:
     s = q @ k.T * scale
     p = np.exp(s - np.max(s, axis=-1, keepdims=True))
     return p @ v * (1.0 / np.sum(p, axis=-1, keepdims=True))
+
+
+def attention_in_16_bits(q: Any, k: Any, v: Any, scale: float, format: str) -> Any:
+    """The same, as torch evaluates it on numbers of 16 bits: all in float32, but for the weights in the second product."""
+    s = q @ k.T * scale
+    p = np.exp(s - np.max(s, axis=-1, keepdims=True))
+    return cast(p, format) @ v * (1.0 / np.sum(p, axis=-1, keepdims=True))
 
 
 def logsumexp(x: Any) -> Any:
@@ -245,13 +252,18 @@ def reals(kernel: str, name: str) -> Iterator[Real]:
         yield Real("torch, fused", run, Program(either, inner, "any-order", fused_library, result))
     elif kernel == "logsumexp":
         yield Real("torch, fused", lambda x: torch().logsumexp(x, -1), Program((own,), name, order, "torch"))
-    elif kernel == "attention" and wide:
+    elif kernel == "attention":
 
         def attend(q: Any, k: Any, v: Any, scale: float) -> Any:
             q, k, v = (x[None, None] for x in (q, k, v))
             return functional.scaled_dot_product_attention(q, k, v, scale=scale)[0, 0]
 
-        yield Real("torch, fused", attend, Program((attention_divided_last,), inner, "any-order", fused_library))
+        def in_16_bits(q: Any, k: Any, v: Any, scale: float) -> Any:
+            return attention_in_16_bits(q, k, v, scale, name)
+
+        evaluated = attention_divided_last if wide else in_16_bits
+        library = fused_library if wide else "torch-flash/float32"
+        yield Real("torch, fused", attend, Program((evaluated,), inner, "any-order", library, result))
 
 
 @lru_cache
