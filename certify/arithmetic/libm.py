@@ -120,9 +120,9 @@ TWO_ULPS = Libm("a math library within 2 ulps", otherwise=2.0)
 #: float32 and rounded. Its sigmoid is 1 / (1 + exp(-x)), which returns 0 where exp overflows: many ulps, so no figure.
 #: torch-fused: softmax, logsumexp and attention may call `exp_u20`, of 20 ulps according to a comment in ATen's vec512_float.h,
 #: which also returns 0 where the exact value is below the normal numbers: the figure holds where none is. In bfloat16 and
-#: float16 attention calls `fexp_u20`: t = x log2(e), then 2**floor(t) (1 + f - P(f)) with a cubic P of f = t - floor(t), which is
-#: within 1.08e-4 of 2**t. Normal results have |t| <= 126: t, t - P and the result, put together from 23 fractional bits of t - P,
-#: are rounded by 2**-18 each, and the constant counts for half of that. 1.08e-4 + 3.5 * 2**-18 < 2048 * 2**-24, and
+#: float16 attention calls `fexp_u20`: t = x log2(e), then 2**floor(t) (1 + f - P(f)), P a cubic of f = t - floor(t), which is
+#: within 1.08e-4 of 2**t. Normal results have |t| <= 126: t, t - P and the result, put together from 23 fractional bits of
+#: t - P, are rounded by 2**-18 each, and the constant counts for half of that. 1.08e-4 + 3.5 * 2**-18 < 2048 * 2**-24, and
 #: 2**-24 |y| <= ulp(y).
 #:
 #: cuda: CUDA C++ Programming Guide, mathematical functions appendix, differences from the correctly rounded result.
