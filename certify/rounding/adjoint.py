@@ -1,0 +1,116 @@
+"""Adjoint bounds: every rounding counts with how far it moves a result in the end, not with how far it may spread.
+
+**Theorem** (docs/theory/adjoint.md#adjoint). Let the running analysis prove that nothing overflows in the region, and let A_k
+be intervals that hold the adjoints of a result over the secants of the program. Then for every input in the region
+
+    |computed - exact| <= sum_k r_k max |A_k|,
+
+r_k being the local term of node k. Two paths from one rounding to the result may cancel here; in the running bounds they add up.
+The bound of a result is the smaller of this and the running one, so it is never looser than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from certify.arithmetic import Format
+from certify.arithmetic.directed import norm_up
+from certify.arithmetic.libm import ONE_ULP, Libm
+from certify.errors import InputRejected
+from certify.graph import ZERO, Graph, evaluate
+from certify.graph.graph import Ids
+from certify.rounding.bounds import Bounds
+from certify.rounding.local import ERROR, HIGH, LOW, magnitude
+from certify.rounding.region import Floats, Region
+from certify.rounding.running import arithmetic_of
+from certify.rounding.secants import Secants, secants
+from certify.rounding.sweep import Sweep
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adjoint(Bounds):
+    """Running bounds of every node, and sharper ones of the elements of some outputs.
+
+    `elements[name]` bounds the error of each element of an output that was asked for, in its shape. `sweeps` are those of the
+    boxes that the region was split into; there is none where an overflow is not excluded.
+    """
+
+    elements: Mapping[str, Floats]
+    sweeps: tuple[Sweep, ...] = ()
+
+    def error_of(self, output: str) -> Floats:
+        """As `Bounds.error_of`, and never larger."""
+        error = super().error_of(output)
+        return np.minimum(error, self.elements[output]) if output in self.elements else error
+
+
+def adjoint(
+    graph: Graph,
+    format: Format,
+    region: Region,
+    outputs: Iterable[str] | None = None,
+    *,
+    libm: Libm = ONE_ULP,
+    splits: int = 0,
+) -> Adjoint:
+    """Adjoint bounds of the program `graph` in `format`, for every exact input in `region`.
+
+    Parameters
+    ----------
+    graph, format, region, libm : as for `running`, whose bounds these refine.
+    outputs : the outputs to refine, all by default. Time grows with the number of their elements.
+    splits : how many times to cut the region in two (`certify.rounding.splitting`): tighter where it is wide.
+
+    Raises
+    ------
+    OrderUnspecified : the graph has sums without an order.
+    InputRejected : an input is missing, there is no such output, or `splits` is negative.
+    """
+    names = list(graph.outputs) if outputs is None else list(outputs)
+    for name in names:
+        if name not in graph.outputs:
+            raise InputRejected(f"there is no output {name!r}", f"name some of {', '.join(graph.outputs)}")
+    if splits < 0:
+        raise InputRejected(f"a region cannot be split {splits} times", "give a number that is not negative")
+    found = on_box(graph, format, region, names, libm)
+    if splits and not region.is_point:
+        from certify.rounding.splitting import split
+
+        return split(found, region, splits, lambda part: on_box(graph, format, part, names, libm))
+    return found
+
+
+def on_box(graph: Graph, format: Format, region: Region, names: list[str], libm: Libm) -> Adjoint:
+    """Adjoint bounds of the named outputs, from one sweep over the whole region."""
+    arithmetic = arithmetic_of(graph, format, libm)
+    inputs = {name: arithmetic.enclose(region.lower[name], region.upper[name]) for name in region.lower}
+    if region.representable:
+        for enclosed in inputs.values():
+            enclosed[ERROR] = 0.0
+    values = evaluate(graph, arithmetic, inputs)
+    arithmetic.note(magnitude(values[:, : graph.n_inputs]))
+    error = np.where(np.isnan(values[ERROR]), np.inf, values[ERROR])
+    bounds = Adjoint(
+        graph, format, values[LOW], values[HIGH], error, arithmetic.peak, libm, elements={}, sweeps=()
+    )
+    if bounds.first_overflow() is not None:
+        return bounds  # the theorem needs finite enclosures
+    sweep = Sweep(secants(graph, arithmetic, values))
+    nodes = unique_nodes(graph, names)
+    found = np.full(graph.n_nodes + 1, np.inf)
+    found[nodes] = sweep.errors(nodes)
+    elements = {name: np.where(graph.outputs[name].ids == ZERO, np.inf, found[graph.outputs[name].ids]) for name in names}
+    return Adjoint(
+        graph, format, bounds.low, bounds.high, error, bounds.peak, libm, elements=elements, sweeps=(sweep,)
+    )
+
+
+def unique_nodes(graph: Graph, names: Iterable[str]) -> Ids:
+    """The nodes of some outputs, once each."""
+    ids = [graph.outputs[name].ids.ravel() for name in names]
+    every = np.unique(np.concatenate(ids)) if ids else np.zeros(0, dtype=np.int32)
+    return every[every != ZERO].astype(np.int32)
