@@ -12,13 +12,11 @@ The bound of a result is the smaller of this and the running one, so it is never
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from certify.arithmetic import Format
-from certify.arithmetic.directed import norm_up
 from certify.arithmetic.libm import ONE_ULP, Libm
 from certify.errors import InputRejected
 from certify.graph import ZERO, Graph, evaluate
@@ -27,25 +25,33 @@ from certify.rounding.bounds import Bounds
 from certify.rounding.local import ERROR, HIGH, LOW, magnitude
 from certify.rounding.region import Floats, Region
 from certify.rounding.running import arithmetic_of
-from certify.rounding.secants import Secants, secants
-from certify.rounding.sweep import Sweep
+from certify.rounding.secants import secants
+from certify.rounding.sweep import Sweep, products
+from certify.rounding.together import MOST_RESULTS, norm_together
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adjoint(Bounds):
     """Running bounds of every node, and sharper ones of the elements of some outputs.
 
-    `elements[name]` bounds the error of each element of an output that was asked for, in its shape. `sweeps` are those of the
-    boxes that the region was split into; there is none where an overflow is not excluded.
+    `elements[name]` bounds the error of each element of an output that was asked for, in its shape. `norms[name]`
+    bounds their Euclidean norm. `influence`, shape (n_inputs,), says how far each input entry moves a result, about. `sweeps` are
+    those of the boxes that the region was split into; there is none where an overflow is not excluded.
     """
 
     elements: Mapping[str, Floats]
+    norms: Mapping[str, float] = field(default_factory=dict)
+    influence: Floats
     sweeps: tuple[Sweep, ...] = ()
 
     def error_of(self, output: str) -> Floats:
         """As `Bounds.error_of`, and never larger."""
         error = super().error_of(output)
         return np.minimum(error, self.elements[output]) if output in self.elements else error
+
+    def norm_of(self, output: str) -> float:
+        """As `Bounds.norm_of`, and never larger."""
+        return min(super().norm_of(output), self.norms.get(output, float("inf")))
 
 
 def adjoint(
@@ -94,19 +100,32 @@ def on_box(graph: Graph, format: Format, region: Region, names: list[str], libm:
     values = evaluate(graph, arithmetic, inputs)
     arithmetic.note(magnitude(values[:, : graph.n_inputs]))
     error = np.where(np.isnan(values[ERROR]), np.inf, values[ERROR])
-    bounds = Adjoint(
-        graph, format, values[LOW], values[HIGH], error, arithmetic.peak, libm, elements={}, sweeps=()
-    )
-    if bounds.first_overflow() is not None:
-        return bounds  # the theorem needs finite enclosures
+    bounds = Bounds(graph, format, values[LOW], values[HIGH], error, arithmetic.peak, libm)
+    rows = bounds.low, bounds.high, bounds.error, bounds.peak, bounds.libm
+    if bounds.first_overflow() is not None:  # the theorem needs finite enclosures
+        return Adjoint(graph, format, *rows, elements={}, influence=np.ones(graph.n_inputs))
     sweep = Sweep(secants(graph, arithmetic, values))
     nodes = unique_nodes(graph, names)
-    found = np.full(graph.n_nodes + 1, np.inf)
-    found[nodes] = sweep.errors(nodes)
+    found, influence, norms = np.full(graph.n_nodes + 1, np.inf), np.zeros(graph.n_inputs), {}
+    for part, mid, sizes in sweep.blocks(nodes):
+        found[nodes[part]] = products(sweep.secants.local, sizes)
+        influence = np.maximum(influence, sizes[: graph.n_inputs].max(axis=1, initial=0.0))
+        norms |= {name: _norm(bounds, name, nodes[part], sweep, mid, sizes) for name in names}
     elements = {name: np.where(graph.outputs[name].ids == ZERO, np.inf, found[graph.outputs[name].ids]) for name in names}
     return Adjoint(
-        graph, format, bounds.low, bounds.high, error, bounds.peak, libm, elements=elements, sweeps=(sweep,)
+        graph, format, *rows, elements=elements, norms=norms, influence=influence, sweeps=(sweep,)
     )
+
+
+def _norm(bounds: Bounds, name: str, nodes: Ids, sweep: Sweep, mid: Floats, sizes: Floats) -> float:
+    """The norm of an output all of whose elements are among `nodes`, and infinity otherwise."""
+    ids = bounds.graph.outputs[name].ids
+    live = ids[ids != ZERO]
+    constant = bounds.error_of(name)[ids == ZERO]
+    if constant.any() or not 1 < len(live) <= MOST_RESULTS or not np.isin(live, nodes).all():
+        return float("inf")
+    columns = np.searchsorted(nodes, live)
+    return norm_together(sweep.secants.local, sweep.middles(mid)[:, columns], sizes[:, columns])
 
 
 def unique_nodes(graph: Graph, names: Iterable[str]) -> Ids:

@@ -49,12 +49,9 @@ class Sweep:
             part = slice(first, min(first + together, len(nodes)))
             yield (part, *self._adjoints(nodes[part]))
 
-    def errors(self, nodes: Ids) -> Floats:
-        """Bounds of the errors of `nodes`, shape (len(nodes),)."""
-        found = np.empty(len(nodes))
-        for part, _, sizes in self.blocks(nodes):
-            found[part] = products(self.secants.local, sizes)
-        return found
+    def middles(self, mid: Floats) -> Floats:
+        """`mid` of a block, 0 for nodes that are open: their uses have no adjoint in common."""
+        return mid if self.secants.open is None else np.where(self.secants.open[:, None], 0.0, mid)
 
     def _adjoints(self, nodes: Ids) -> tuple[Floats, Floats]:
         graph, opened = self.secants.graph, self.secants.open
