@@ -5,8 +5,8 @@ be intervals that hold the adjoints of a result over the secants of the program.
 
     |computed - exact| <= sum_k r_k max |A_k|,
 
-r_k being the local term of node k. Two paths from one rounding to the result may cancel here; in the running bounds they add up.
-The bound of a result is the smaller of this and the running one, so it is never looser than that.
+r_k being the local term of node k. Two paths from one rounding to the result may cancel here; in the running bounds they add
+up. The bound of a result is the smaller of this and the running one, so it is never looser than that.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from certify.rounding.local import ERROR, HIGH, LOW, magnitude
 from certify.rounding.region import Floats, Region
 from certify.rounding.running import arithmetic_of
 from certify.rounding.secants import secants
+from certify.rounding.shares import Share, shares
 from certify.rounding.sweep import Sweep, products
 from certify.rounding.together import MOST_RESULTS, norm_together
 
@@ -35,14 +36,14 @@ class Adjoint(Bounds):
     """Running bounds of every node, and sharper ones of the elements of some outputs.
 
     `elements[name]` bounds the error of each element of an output that was asked for, in its shape. `norms[name]`
-    bounds their Euclidean norm. `influence`, shape (n_inputs,), says how far each input entry moves a result, about. `sweeps` are
-    those of the boxes that the region was split into; there is none where an overflow is not excluded.
+    bounds their Euclidean norm. `influence`, shape (n_inputs,), says how far each input entry moves a result, about. `sweep`
+    is that of the region, or of its part with the largest bound; None where an overflow is not excluded.
     """
 
     elements: Mapping[str, Floats]
     norms: Mapping[str, float] = field(default_factory=dict)
     influence: Floats
-    sweeps: tuple[Sweep, ...] = ()
+    sweep: Sweep | None = None
 
     def error_of(self, output: str) -> Floats:
         """As `Bounds.error_of`, and never larger."""
@@ -52,6 +53,10 @@ class Adjoint(Bounds):
     def norm_of(self, output: str) -> float:
         """As `Bounds.norm_of`, and never larger."""
         return min(super().norm_of(output), self.norms.get(output, float("inf")))
+
+    def shares(self, by: str = "register", output: str | None = None) -> list[Share]:
+        """Where the bound of an output comes from, the largest share first: `certify.rounding.shares.shares`."""
+        return shares(self, by, output)
 
 
 def adjoint(
@@ -111,10 +116,10 @@ def on_box(graph: Graph, format: Format, region: Region, names: list[str], libm:
         found[nodes[part]] = products(sweep.secants.local, sizes)
         influence = np.maximum(influence, sizes[: graph.n_inputs].max(axis=1, initial=0.0))
         norms |= {name: _norm(bounds, name, nodes[part], sweep, mid, sizes) for name in names}
-    elements = {name: np.where(graph.outputs[name].ids == ZERO, np.inf, found[graph.outputs[name].ids]) for name in names}
-    return Adjoint(
-        graph, format, *rows, elements=elements, norms=norms, influence=influence, sweeps=(sweep,)
-    )
+    elements = {
+        name: np.where(graph.outputs[name].ids == ZERO, np.inf, found[graph.outputs[name].ids]) for name in names
+    }
+    return Adjoint(graph, format, *rows, elements=elements, norms=norms, influence=influence, sweep=sweep)
 
 
 def _norm(bounds: Bounds, name: str, nodes: Ids, sweep: Sweep, mid: Floats, sizes: Floats) -> float:

@@ -1,12 +1,12 @@
 """Cutting a wide region in two, again and again, where its bound is largest.
 
-**Theorem.** If the parts of a region cover it, and B bounds an error on each part, then the largest B bounds it on the region; the
-computed value lies in the hull of the parts' enclosures. *Proof.* Every input lies in a part. QED
+**Theorem.** If the parts of a region cover it, and B bounds an error on each part, then the largest B bounds it on the region;
+the computed value lies in the hull of the parts' enclosures. *Proof.* Every input lies in a part. QED
 
-A cut at a number m of the box makes [low, m] and [m, high], so nothing is lost, representable regions included. The part with the
-largest bound is cut next, first where (width times influence on a result) is largest, and every other time along the widest entry
-of those that the graph reads, as a share of the region's width: so every width tends to 0. Ties go to the first. It may be
-stopped after any cut; the same call gives the same bounds.
+A cut at a number m of the box makes [low, m] and [m, high], so nothing is lost, representable regions included. The part with
+the largest bound is cut next, first where (width times influence on a result) is largest, and every other time along the widest
+entry of those that the graph reads, as a share of the region's width: so every width tends to 0. Ties go to the first. It may
+be stopped after any cut; the same call gives the same bounds.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def split(root: Adjoint, region: Region, splits: int, analyse: Callable[[Region]
             found = analyse(half)
             heapq.heappush(parts, (-_size(found, scale), made, depth + 1, half, found))
             made += 1
-    return _together(root, [part[-1] for part in sorted([*parts, *done], key=lambda part: part[1])])
+    return _together(root, [part[-1] for part in sorted([*parts, *done], key=lambda part: part[:2])])
 
 
 def _size(bounds: Adjoint, scale: Mapping[str, float]) -> float:
@@ -81,7 +81,7 @@ def _half(box: Region, side: str, name: str, at: int, value: float) -> Region:
 
 
 def _together(root: Adjoint, parts: list[Adjoint]) -> Adjoint:
-    """What holds on every part, and no less than what is known of the whole region."""
+    """What holds on every part, the first of which has the largest bound, and no less than what is known of the region."""
     low = np.fmax(root.low, np.minimum.reduce([part.low for part in parts]))
     high = np.fmin(root.high, np.maximum.reduce([part.high for part in parts]))
     error = np.minimum(root.error, np.maximum.reduce([part.error for part in parts]))
@@ -90,7 +90,6 @@ def _together(root: Adjoint, parts: list[Adjoint]) -> Adjoint:
         elements[name] = np.minimum(root.error_of(name), np.maximum.reduce([part.error_of(name) for part in parts]))
         norms[name] = min(root.norm_of(name), max(part.norm_of(name) for part in parts))
     peak = float(np.fmin(root.peak, np.max([part.peak for part in parts])))
-    sweeps = tuple(sweep for part in parts for sweep in part.sweeps)
     return replace(
-        root, low=low, high=high, error=error, peak=peak, elements=elements, norms=norms, sweeps=sweeps
+        root, low=low, high=high, error=error, peak=peak, elements=elements, norms=norms, sweep=parts[0].sweep
     )

@@ -1,17 +1,13 @@
 """The norm of several errors that share their roundings: smaller than that of the errors' bounds.
 
-**Theorem** (docs/theory/adjoint.md#norm). Let the error of a vector of results be sum_j A_j d_j with |d_j| <= r_j, each entry of A_j
-within R_j of a_j. For any weights w_j > 0 (where a_j r_j is not 0), with G = sum_j a_j a_j' r_j**2 / w_j,
+**Theorem** (docs/theory/adjoint.md#norm). Let the error of a vector of results be sum_j A_j d_j with |d_j| <= r_j, each entry of
+A_j within R_j of a_j. For any weights w_j > 0 (where a_j r_j is not 0), with G = sum_j a_j a_j' r_j**2 / w_j,
 
     |error|_2 <= sqrt(lambda_max(G) sum_j w_j) + |sum_j R_j r_j|_2.
 
-*Proof.* sum_j (A_j - a_j) d_j is at most sum_j R_j r_j, entrywise. For a unit vector v,
-v' sum_j a_j d_j <= sum_j |v' a_j| r_j <= sqrt(sum_j (v' a_j)**2 r_j**2 / w_j) sqrt(sum_j w_j), by Cauchy and Schwarz. QED
-
-No vertex of the cube of roundings need reach the bounds b_i of all results at once, and this sees it. With
-w_j = r_j sum_i |a_ji| b_i, where b_i = sum_j r_j |a_ji|, it is never larger than |b|_2: by Cauchy and Schwarz
-(v' a_j)**2 <= sum_i |a_ji| v_i**2 / b_i sum_i |a_ji| b_i, so v' G v <= sum_i v_i**2, and sum_j w_j = |b|_2**2. lambda_max is bounded by an approximate eigenbasis V: for v = V y,
-v' G v = y' (V' G V) y <= |V' G V|_inf |y|**2 and |v|**2 >= (1 - |V' V - I|_inf) |y|**2.
+No vertex of the cube of roundings need reach the bounds b_i of all results at once, and this sees it. With the weights
+w_j = r_j sum_i |a_ji| b_i, where b_i = sum_j r_j |a_ji|, it is never larger than |b|_2. lambda_max is bounded by an approximate
+eigenbasis V: for v = V y, v' G v = y' (V' G V) y <= |V' G V|_inf |y|**2 and |v|**2 >= (1 - |V' V - I|_inf) |y|**2.
 """
 
 from __future__ import annotations

@@ -47,7 +47,9 @@ def region_of(box: Box) -> Region:
     return Region(lower, upper, box.representable)
 
 
-def check_polynomial(seed: int, format: Format, order: str, points: int, boxes: int, tally: Tally, **options: Any) -> None:
+def check_polynomial(
+    seed: int, format: Format, order: str, points: int, boxes: int, tally: Tally, **options: Any
+) -> None:
     """Every output of a random kernel of sums, products and ReLUs, at every sample of every box, exactly."""
     graph, regions, label = random_case(seed, format, points, boxes, order)
     rng = np.random.default_rng(seed)
