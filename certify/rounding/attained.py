@@ -1,12 +1,12 @@
 """How much of a rounding bound can be reached: an adversary who chooses the direction of every rounding.
 
-The adversary obeys the same model as the bounds, |fl(y) - y| <= half an ulp of y (of a library's result, its ulps), and knows the
-gradient: it moves each operation's result as far as it may in the direction that moves the output up. The error it reaches is
-replayed in exact arithmetic (in balls, where the kernel has other operations than sums and products), and is a lower bound of the
-worst case in that model. IEEE rounding itself cannot choose; `certify.rounding.reached` finds errors that it does make. Both measure
-tightness; no certificate uses them. At a point the adversary may exceed the running bound: that bound knows which floats are
-computed there, and the adversary computes others; by a second-order share usually, by more where subnormals or exact
-cancellation matter.
+The adversary obeys the same model as the bounds, |fl(y) - y| <= half an ulp of y (of a library's result, its ulps), and knows
+the gradient: it moves each operation's result as far as it may in the direction that moves the output up. The error it
+reaches is replayed in exact arithmetic (in balls, where the kernel has other operations than sums and products), and is a
+lower bound of the worst case in that model. IEEE rounding itself cannot choose; `certify.rounding.reached` finds errors that
+it does make. Both measure tightness; no certificate uses them. At a point the adversary may exceed the running bound: that
+bound knows which floats are computed there, and the adversary computes others; by a second-order share usually, by more where
+subnormals or exact cancellation matter.
 """
 
 from __future__ import annotations

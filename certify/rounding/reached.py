@@ -1,8 +1,8 @@
 """Errors that the program itself makes: a search of a region for inputs from which it is as wrong as possible.
 
-What is found is a fact, replayed exactly: from these inputs the program, in its own arithmetic, is off by that much. It is a lower
-bound of the worst case and says nothing of how far that is. The search is deterministic. It draws inputs from the region, keeps
-the worst, and moves some of its entries by a few units in the last place, or anywhere, again and again.
+What is found is a fact, replayed exactly: from these inputs the program, in its own arithmetic, is off by that much. It is a
+lower bound of the worst case and says nothing of how far that is. The search is deterministic. It draws inputs from the region,
+keeps the worst, and moves some of its entries by a few units in the last place, or anywhere, again and again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The norm of several errors that share their roundings: smaller than that of the errors' bounds.
 
-**Theorem** (docs/theory/adjoint.md#norm). Let the error of a vector of results be sum_j A_j d_j with |d_j| <= r_j, each entry of
-A_j within R_j of a_j. For any weights w_j > 0 (where a_j r_j is not 0), with G = sum_j a_j a_j' r_j**2 / w_j,
+**Theorem** (docs/theory/adjoint.md#norm). Let the error of a vector of results be sum_j A_j d_j with |d_j| <= r_j, each entry
+of A_j within R_j of a_j. For any weights w_j > 0 (where a_j r_j is not 0), with G = sum_j a_j a_j' r_j**2 / w_j,
 
     |error|_2 <= sqrt(lambda_max(G) sum_j w_j) + |sum_j R_j r_j|_2.
 
