@@ -19,9 +19,14 @@ from certify.arithmetic.directed import relaxed_up
 from certify.certificate import Claim, Verdict, decimal_up, to_hex
 from certify.errors import InputRejected
 from certify.graph import Graph, evaluate
-from certify.rounding import Bounds, Range, Region, majorant, range_test, running
+from certify.rounding import Adjoint, Bounds, Range, Region, adjoint, majorant, range_test, running
+from certify.rounding.shares import groups
 
 _INFINITE = "the bound is infinite"
+#: Methods of rounding claims on which no verdict rests: they stand beside the running bounds.
+FOR_COMPARISON = ("majorant", "adjoint")
+#: How many registers a claim names as those to raise first.
+_MOST_NAMED = 10
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,8 @@ class Subject:
 class Analysis:
     """Everything evaluated for one format and region; `where` are the region's parameters.
 
-    Where the majorant rules do not apply, a sum being too long for the format, `majorant` says so in words.
+    Where the majorant rules do not apply, a sum being too long for the format, `majorant` says so in words. `adjoint` is
+    there if it was asked for.
     """
 
     format: Format
@@ -80,6 +86,7 @@ class Analysis:
     running: Bounds
     majorant: Bounds | str
     tested: Range
+    adjoint: Adjoint | None = None
 
     @property
     def in_range(self) -> bool:
@@ -98,15 +105,28 @@ def ball_region(radius: float, center: str | None = None) -> dict[str, str]:
     return {"kind": "ball", **named, "radius": to_hex(radius)}
 
 
-def analyse(subject: Subject, format: Format, where: Mapping[str, str], region: Region) -> Analysis:
+def analyse(
+    subject: Subject,
+    format: Format,
+    where: Mapping[str, str],
+    region: Region,
+    *,
+    bound: str = "running",
+    splits: int = 0,
+) -> Analysis:
     """Evaluate the bounds of `subject.graph` in `format` over `region`, which `where` describes.
+
+    With `bound` "adjoint" the adjoint bounds as well, the region being cut in two `splits` times.
 
     Raises
     ------
     InputRejected : the format cannot hold a power of two that the kernel scales by, or an input is missing.
     """
     bounds = running(subject.graph, format, region)
-    return Analysis(format, where, bounds, _majorant(subject.graph, format, region), range_test(bounds, region))
+    sharper = adjoint(subject.graph, format, region, splits=splits) if bound == "adjoint" else None
+    return Analysis(
+        format, where, bounds, _majorant(subject.graph, format, region), range_test(bounds, region), sharper
+    )
 
 
 def program_claims(
@@ -117,7 +137,7 @@ def program_claims(
     observed: Mapping[str, Any] | None = None,
     display: Mapping[str, str] | None = None,
 ) -> list[Claim]:
-    """The three claims of a format and region: rounding by running and by majorant bounds, and range.
+    """The claims of a format and region: rounding by running, majorant and, if asked for, adjoint bounds, and range.
 
     Parameters
     ----------
@@ -128,6 +148,7 @@ def program_claims(
     return [
         rounding_claim(subject, analysis, "running", observed, display),
         rounding_claim(subject, analysis, "majorant"),
+        *([rounding_claim(subject, analysis, "adjoint", observed)] if analysis.adjoint else []),
         range_claim(subject, analysis, values),
     ]
 
@@ -140,7 +161,7 @@ def rounding_claim(
     display: Mapping[str, str] | None = None,
 ) -> Claim:
     """The claim that every output is within its eps of the exact one; certified only if nothing overflows."""
-    bounds = analysis.running if method == "running" else analysis.majorant
+    bounds = {"running": analysis.running, "majorant": analysis.majorant, "adjoint": analysis.adjoint}[method]
     eps = published_eps(bounds) if analysis.in_range and isinstance(bounds, Bounds) else {}
     proved = bool(eps) and all(np.isfinite(value) for value in eps.values())
     obstacle = (
@@ -148,6 +169,8 @@ def rounding_claim(
     )
     shown = {name: decimal_up(value) for name, value in eps.items()} if proved else {}
     grown = {"growth": growth(analysis.running)} if method == "running" else {}
+    if method == "adjoint" and analysis.adjoint is not None and proved:
+        grown = origins(analysis.adjoint)
     return Claim(
         id=_id(subject, analysis, "rounding", "" if method == "running" else f"/{method}"),
         kind="rounding",
@@ -159,7 +182,7 @@ def rounding_claim(
         bounds={name: to_hex(value) for name, value in eps.items()} if proved else {},
         observed={**(observed or {}), **grown},
         assumptions=_assumptions(subject, analysis),
-        theorem=f"docs/theory/rounding.md#{method}",
+        theorem="docs/theory/adjoint.md#adjoint" if method == "adjoint" else f"docs/theory/rounding.md#{method}",
         display={**shown, **(display or {})} if proved else {},
     )
 
@@ -227,6 +250,25 @@ def growth(bounds: Bounds) -> list[list[str]]:
         [layer, register, decimal_up(worst, 2), decimal_up(largest, 2)]
         for (layer, _), (register, worst, largest) in entries.items()
     ]
+
+
+def origins(bounds: Adjoint) -> dict[str, Any]:
+    """Where the bound of the first output comes from, for drawing: decimals.
+
+    `shares`: layer by layer in execution order (a line of no layer by its register), the name and its share. `raise_first`: the
+    registers with the largest shares: name, share, the bound if it were exact, the bound if it were in the next wider format.
+    """
+    if bounds.sweep is None:
+        return {}
+    layers = {share.name: share.share for share in bounds.shares("layer")}
+    order = dict.fromkeys(name for _, _, name in groups(bounds.graph, "layer") if name in layers)
+    first = bounds.shares("register")[:_MOST_NAMED]
+    return {
+        "shares": [[name, decimal_up(layers[name], 2)] for name in order],
+        "raise_first": [
+            [s.name, decimal_up(s.share, 2), decimal_up(s.if_exact, 2), decimal_up(s.if_wider, 2)] for s in first
+        ],
+    }
 
 
 def first_overflow(graph: Graph, format: Format, inputs: Mapping[str, npt.ArrayLike]) -> int | None:

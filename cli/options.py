@@ -88,6 +88,21 @@ ball_option = click.option(
     metavar="R",
     help="Also for every value of that input within this Frobenius distance.",
 )
+bound_option = click.option(
+    "--bound",
+    type=click.Choice(["running", "adjoint"]),
+    default="running",
+    show_default=True,
+    help="adjoint: also sharper bounds of the error, and which registers and layers it comes from.",
+)
+splits_option = click.option(
+    "--splits",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="How often the adjoint bounds cut the ball in two: tighter, and N times slower.",
+)
 case_option = click.option(
     "--case", "case_name", default="polyprox", show_default=True, metavar="NAME", help="What the state is of."
 )
