@@ -47,8 +47,9 @@ class Share:
 
 
 def next_wider(format: Format) -> Format | None:
-    """The coarsest of float16, float32 and float64 with more bits than `format`; None if there is none."""
-    return next((wider for wider in _WIDER if wider.precision > format.precision), None)
+    """The coarsest of float16, float32 and float64 with more bits than `format` and its range; None if there is none."""
+    holding = (w for w in _WIDER if w.precision > format.precision and w.emax >= format.emax and w.emin <= format.emin)
+    return next(holding, None)
 
 
 def shares(bounds: Adjoint, by: str = "register", output: str | None = None) -> list[Share]:
