@@ -2,8 +2,8 @@
 
     python benchmarks/adjoint.py [--quick]
 
-`attained` is an adversary who chooses the direction of every rounding, and the inputs on a region: an error that the model of
-the bounds allows. `reached` is an error that the program itself makes, found by a search of the region. Both are replayed exactly
+`attained` is an adversary who chooses the direction of every rounding, and the inputs on a region: an error that the model
+of the bounds allows. `reached` is an error that the program itself makes, found by a search. Both are replayed exactly
 (certify/rounding/attained.py, reached.py). The kernels are below; the grid is that of tests/rounding/rounding_grid.py.
 """
 
