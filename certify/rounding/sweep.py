@@ -9,7 +9,8 @@ a result is sum_k A_k d_k, hence at most sum_k max |A_k| r_k. The adjoints are k
     sum of n         sum of radii + n u / (1 - n u) sum |a|       in any order
 
 A radius is the sum of n + 8 rounded terms that are not negative at most, so the factor 1 + (2 n + 16) 2**-53 bounds it; an
-underflow costs 2**-1075 a product. Where the adjoint is exactly 0 both stay exactly 0.
+underflow costs 2**-1075 a product, for which 2**-960 is added: subnormal radii would be slow. Where the adjoint is exactly 0
+both stay exactly 0.
 
 In `any-order` a product may be rounded in one use and not in another. So its rounding in each use counts by itself:
 `spread` is the sum of the magnitudes of what the uses contribute, where the adjoint is the magnitude of their sum.
@@ -29,6 +30,7 @@ from certify.rounding.region import Floats
 from certify.rounding.secants import Secants
 
 _U = 2.0**-53
+_LEAST = 2.0**-960
 _LARGEST_BLOCK = 1 << 23  # numbers in an array of adjoints: 64 MB
 
 
@@ -114,12 +116,14 @@ def products(local: Floats, sizes: Floats) -> Floats:
     """sum_k local_k sizes_k, rounded up, shape (results,); infinite where a term is not known."""
     known = np.isfinite(local)
     live = np.flatnonzero(known & (local > 0))
+    own, reach = local[live], sizes[live]
     with np.errstate(all="ignore"):
-        total = (local[live] @ sizes[live]) * _up(len(live))
+        total = (own @ reach) * _up(len(live))
         # the smallest terms may underflow, each by at most 2**-1075
-        least = local[live].min(initial=1.0) * sizes[live].min(axis=0, initial=1.0, where=sizes[live] > 0)
-        total = np.where(least < 2.0**-1000, total + len(live) * TINY * (sizes[live] > 0).any(axis=0), total)
-        unknown = (sizes[~known] > 0).any(axis=0) | np.isnan(sizes[live]).any(axis=0) | np.isnan(total)
+        positive = reach > 0
+        least = own.min(initial=1.0) * reach.min(axis=0, initial=1.0, where=positive)
+        total = np.where(least < 2.0**-1000, total + len(live) * TINY * positive.any(axis=0), total)
+        unknown = (sizes[~known] != 0).any(axis=0) | np.isnan(reach).any(axis=0) | np.isnan(total)
     return np.where(unknown, np.inf, total)
 
 
@@ -158,9 +162,9 @@ class _State:
         n, own, more = to.most, to.total(mid), to.total(rad)
         if n > 1:
             absolute = to.total(np.abs(mid))
-            more = more + absolute * (n * _U / (1 - n * _U)) + TINY * (absolute != 0)
+            more = more + absolute * (n * _U / (1 - n * _U)) + _LEAST * (absolute != 0)
         after = self.mid[to.ids] + own  # exact where it is 0
-        self.rad[to.ids] = (self.rad[to.ids] + more + np.abs(after) * _U) * _up(n) + TINY * (after != 0)
+        self.rad[to.ids] = (self.rad[to.ids] + more + np.abs(after) * _U) * _up(n) + _LEAST * (after != 0)
         self.mid[to.ids] = after
         if self.spread is not None and spread is not None:
             self.spread[to.ids] = (self.spread[to.ids] + to.total(spread)) * _up(n)
@@ -185,7 +189,7 @@ class _Here:
         """For secants within `rad` of `mid`, shape (lanes,)."""
         mid, rad = mid[:, None], rad[:, None]
         size = np.abs(mid) + rad
-        least = TINY * ((self._size > 0) & (size > 0))
+        least = _LEAST * ((self._size > 0) & (size > 0))
         product = self._mid * mid
         radius = (np.abs(self._mid) * rad + self._rad * size + np.abs(product) * _U) * _up(4) + 4 * least
         return product, radius, None if self._spread is None else self._spread * size * _up(4) + least
@@ -208,15 +212,15 @@ class _Here:
 
         a, r = shaped(self._mid), shaped(self._rad)
         gamma, size = (inner + 2) * _U / (1 - (inner + 2) * _U), np.abs(mid)
-        reached = ((np.abs(a) + r) > 0).any(axis=1, keepdims=True)
+        reached = ((size + rad > 0) * 1.0) @ ((np.abs(a) + r > 0) * 1.0) > 0
         # the rounding of the midpoint's sum, and of radii that underflow before they are multiplied
-        radius = size @ (r + np.abs(a) * gamma + TINY * (a != 0))
+        radius = size @ (r + np.abs(a) * gamma + _LEAST * (a != 0))
         if rad.any():
             radius = radius + rad @ (np.abs(a) + r)
-        radius = radius * _up(inner + 4) + 8 * (inner + 1) * TINY * reached
+        radius = radius * _up(inner + 4) + 8 * (inner + 1) * _LEAST * reached
         spread = None
         if self._spread is not None:
-            spread = flat((size + rad) @ shaped(self._spread) * _up(inner + 4) + (inner + 1) * TINY * reached)
+            spread = flat((size + rad) @ shaped(self._spread) * _up(inner + 4) + (inner + 1) * _LEAST * reached)
         return flat(mid @ a), flat(radius), spread
 
 

@@ -21,6 +21,8 @@ from certify.rounding.region import Floats
 from certify.rounding.sweep import products
 
 MOST_RESULTS = 512
+_U = 2.0**-53
+_SMALL = 2.0**-300
 
 
 def norm_together(local: Floats, mid: Floats, sizes: Floats) -> float:
@@ -40,31 +42,34 @@ def norm_together(local: Floats, mid: Floats, sizes: Floats) -> float:
         size = np.abs(mid[live])
         roots = np.sqrt(local[live] * (size @ (local[live] @ size)))
         scale = float(size.max()) * float(local[live].max())
-        if not (np.isfinite(scale) and 2.0**-900 < scale < 2.0**900 and (roots > 2.0**-500).all()):
+        if not (
+            np.isfinite(scale) and 2.0**-900 < scale < 2.0**900 and size.max() < 2.0**500 and (roots > 2.0**-500).all()
+        ):
             return float("inf")
-        scaled = MidRad.exact(mid[live].T) * MidRad.exact(local[live]) * _inverse(roots)
-        total = MidRad.exact(roots[None, :]) @ MidRad.exact(roots[:, None])
-        largest = _largest_eigenvalue(scaled @ scaled.T)
-        square = largest * float(total.size[0, 0]) * UP
-    if not np.isfinite(square):
+        # |S| for the exact S = a_j r_j / sqrt(w_j) is at most that of the computed one and the difference, entry by entry
+        computed = mid[live].T * (local[live] / roots)
+        computed[np.abs(computed) < _SMALL] = 0.0
+        count, frobenius = computed.size, float(np.sqrt((computed * computed).sum())) * (1 + computed.size * _U)
+        apart_from_exact = 8 * _U * frobenius + 2 * _SMALL * float(np.sqrt(count))
+        gram = computed @ computed.T
+        loss = len(live) * _U * frobenius * frobenius * 2 + count * 2.0**-1000  # of its additions, in any order
+        largest = float(np.sqrt(_largest_eigenvalue((gram + gram.T) / 2) + 2 * loss)) * UP + apart_from_exact
+        total = float(np.sqrt((roots * roots).sum() * (1 + 4 * len(live) * _U))) * UP
+    whole = largest * total
+    if not np.isfinite(whole):
         return float("inf")
-    return float((float(np.sqrt(square)) + norm_up(rest)) * UP)
+    return float((whole * UP + norm_up(rest)) * UP)
 
 
-def _inverse(x: Floats) -> MidRad:
-    y = 1.0 / x
-    return MidRad(y, y * 2.0**-52)
-
-
-def _largest_eigenvalue(gram: MidRad) -> float:
-    """An upper bound of the eigenvalues of every symmetric member of `gram`."""
-    if not (np.isfinite(gram.mid).all() and np.isfinite(gram.rad).all()):
+def _largest_eigenvalue(gram: Floats) -> float:
+    """An upper bound of the eigenvalues of a symmetric matrix, at least 0."""
+    if not np.isfinite(gram).all():
         return float("inf")
-    basis = MidRad.exact(np.linalg.eigh(gram.mid)[1])
-    near_one = basis.T @ basis - MidRad.exact(np.eye(len(gram.mid)))
-    turned = basis.T @ gram @ basis
-    defect = float(near_one.size.sum(axis=1).max()) * UP * (1 + len(gram.mid) * 2.0**-52)
+    basis = MidRad.exact(np.linalg.eigh(gram)[1])
+    near_one = basis.T @ basis - MidRad.exact(np.eye(len(gram)))
+    turned = basis.T @ MidRad.exact(gram) @ basis
+    up = 1 + len(gram) * 2.0**-52
+    defect = float(near_one.size.sum(axis=1).max()) * up * UP
     if not defect < 0.5:
         return float("inf")
-    row = float(turned.size.sum(axis=1).max()) * (1 + len(gram.mid) * 2.0**-52)
-    return float(row / (1.0 - defect) * UP)
+    return float(turned.size.sum(axis=1).max()) * up / (1.0 - defect) * UP
