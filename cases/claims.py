@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from certify.cases.origins import origins
 from certify.cases.programs import one_program, program_assumptions, semantics_of
 
 from certify.arithmetic import Format, Ieee
@@ -20,13 +21,10 @@ from certify.certificate import Claim, Verdict, decimal_up, to_hex
 from certify.errors import InputRejected
 from certify.graph import Graph, evaluate
 from certify.rounding import Adjoint, Bounds, Range, Region, adjoint, majorant, range_test, running
-from certify.rounding.shares import groups
 
 _INFINITE = "the bound is infinite"
 #: Methods of rounding claims on which no verdict rests: they stand beside the running bounds.
 FOR_COMPARISON = ("majorant", "adjoint")
-#: How many registers a claim names as those to raise first.
-_MOST_NAMED = 10
 
 
 @dataclass(frozen=True)
@@ -252,25 +250,6 @@ def growth(bounds: Bounds) -> list[list[str]]:
         [layer, register, decimal_up(worst, 2), decimal_up(largest, 2)]
         for (layer, _), (register, worst, largest) in entries.items()
     ]
-
-
-def origins(bounds: Adjoint) -> dict[str, Any]:
-    """Where the bound of the first output comes from, for drawing: decimals.
-
-    `shares`: layer by layer in execution order (a line of no layer by its register), the name and its share. `raise_first`: the
-    registers with the largest shares: name, share, the bound if it were exact, the bound if it were in the next wider format.
-    """
-    if bounds.sweep is None:
-        return {}
-    layers = {share.name: share.share for share in bounds.shares("layer")}
-    order = dict.fromkeys(name for _, _, name in groups(bounds.graph, "layer") if name in layers)
-    first = bounds.shares("register")[:_MOST_NAMED]
-    return {
-        "shares": [[name, decimal_up(layers[name], 2)] for name in order],
-        "raise_first": [
-            [s.name, decimal_up(s.share, 2), decimal_up(s.if_exact, 2), decimal_up(s.if_wider, 2)] for s in first
-        ],
-    }
 
 
 def first_overflow(graph: Graph, format: Format, inputs: Mapping[str, npt.ArrayLike]) -> int | None:

@@ -49,6 +49,7 @@ class Adjoint:
         def at(node: int) -> Bound:
             return r.low[node], r.high[node], 0.0
 
+        found: Bound
         if op == "dot":
             found = reduce(r.add, [r.mul(at(i), at(j)) for i, j in zip(*x, strict=True)])
         elif op == "sum":
@@ -62,7 +63,7 @@ class Adjoint:
         elif op == "overwrite":
             found = r.overwrite(*map(at, x))
         else:
-            return r.error[self.first + k]
+            found = r.low[self.first + k], r.high[self.first + k], r.error[self.first + k]
         r.peak = peak
         return found[2]
 
@@ -70,7 +71,7 @@ class Adjoint:
         """An upper bound of the error of a node, not above its running bound."""
         mid, rad = [0.0] * (node + 1), [0.0] * (node + 1)
         mid[node] = 1.0
-        parts = []
+        parts: list[float] = []
 
         def put(j: int, m: float, r: float) -> None:
             total = mid[j] + m
@@ -80,12 +81,13 @@ class Adjoint:
         for k in range(node, -1, -1):
             m, r = mid[k], rad[k]
             if m or r:
-                parts.append((abs(m) + r) * self.local[k])
+                if self.local[k]:
+                    parts.append((abs(m) + r) * self.local[k])
                 if k >= self.first:
                     self._back(k, m, r, put)
-        # each product and each addition is rounded once
-        bound = sum(parts) * (1.0 + len(parts) * 2.0**-52) * UP + len(parts) * 2.0**-1073 * any(parts)
-        known = self.running.error[node]
+        # each product and each addition is rounded once, and a product may underflow
+        bound = sum(parts) * (1.0 + len(parts) * 2.0**-52) * UP + len(parts) * 2.0**-1073
+        known: float = self.running.error[node]
         return bound if bound < known else known
 
     def _back(self, k: int, m: float, r: float, put: Put) -> None:

@@ -111,11 +111,12 @@ def on_box(graph: Graph, format: Format, region: Region, names: list[str], libm:
         return Adjoint(graph, format, *rows, elements={}, influence=np.ones(graph.n_inputs))
     sweep = Sweep(secants(graph, arithmetic, values))
     nodes = unique_nodes(graph, names)
-    found, influence, norms = np.full(graph.n_nodes + 1, np.inf), np.zeros(graph.n_inputs), {}
+    found, influence = np.full(graph.n_nodes + 1, np.inf), np.zeros(graph.n_inputs)
+    norms = dict.fromkeys(names, float("inf"))
     for part, mid, sizes in sweep.blocks(nodes):
         found[nodes[part]] = products(sweep.secants.local, sizes)
         influence = np.maximum(influence, sizes[: graph.n_inputs].max(axis=1, initial=0.0))
-        norms |= {name: _norm(bounds, name, nodes[part], sweep, mid, sizes) for name in names}
+        norms = {name: min(norms[name], _norm(bounds, name, nodes[part], sweep, mid, sizes)) for name in names}
     elements = {
         name: np.where(graph.outputs[name].ids == ZERO, np.inf, found[graph.outputs[name].ids]) for name in names
     }
@@ -137,4 +138,4 @@ def unique_nodes(graph: Graph, names: Iterable[str]) -> Ids:
     """The nodes of some outputs, once each."""
     ids = [graph.outputs[name].ids.ravel() for name in names]
     every = np.unique(np.concatenate(ids)) if ids else np.zeros(0, dtype=np.int32)
-    return every[every != ZERO].astype(np.int32)
+    return np.asarray(every[every != ZERO], dtype=np.int32)

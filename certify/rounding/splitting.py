@@ -74,10 +74,12 @@ def _cut(graph: Graph, region: Region, box: Region, influence: Floats | None) ->
 
 
 def _half(box: Region, side: str, name: str, at: int, value: float) -> Region:
-    ends = dict(getattr(box, side))
+    ends = box.upper if side == "upper" else box.lower
     moved = np.array(ends[name], dtype=np.float64)
     moved.flat[at] = value
-    return replace(box, **{side: {**ends, name: moved}})
+    if side == "upper":
+        return replace(box, upper={**ends, name: moved})
+    return replace(box, lower={**ends, name: moved})
 
 
 def _together(root: Adjoint, parts: list[Adjoint]) -> Adjoint:
