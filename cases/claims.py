@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from certify.cases.origins import origins
+from certify.cases.origins import attained, origins
 from certify.cases.programs import one_program, program_assumptions, semantics_of
 
 from certify.arithmetic import Format, Ieee
@@ -76,7 +76,7 @@ class Analysis:
     """Everything evaluated for one format and region; `where` are the region's parameters.
 
     Where the majorant rules do not apply, a sum being too long for the format, `majorant` says so in words. `adjoint` is
-    there if it was asked for.
+    there if it was asked for, with what is `attained` beside it.
     """
 
     format: Format
@@ -85,6 +85,7 @@ class Analysis:
     majorant: Bounds | str
     tested: Range
     adjoint: Adjoint | None = None
+    attained: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def in_range(self) -> bool:
@@ -121,10 +122,12 @@ def analyse(
     InputRejected : the format cannot hold a power of two that the kernel scales by, or an input is missing.
     """
     bounds = running(subject.graph, format, region)
-    sharper = adjoint(subject.graph, format, region, splits=splits) if bound == "adjoint" else None
-    return Analysis(
-        format, where, bounds, _majorant(subject.graph, format, region), range_test(bounds, region), sharper
-    )
+    rest = _majorant(subject.graph, format, region), range_test(bounds, region)
+    if bound == "running":
+        return Analysis(format, where, bounds, *rest)
+    sharper = adjoint(subject.graph, format, region, splits=splits)
+    reached = attained(subject.graph, format, region) if sharper.first_overflow() is None else {}
+    return Analysis(format, where, bounds, *rest, sharper, reached)
 
 
 def program_claims(
@@ -168,7 +171,7 @@ def rounding_claim(
     shown = {name: decimal_up(value) for name, value in eps.items()} if proved else {}
     grown = {"growth": growth(analysis.running)} if method == "running" else {}
     if method == "adjoint" and analysis.adjoint is not None and proved:
-        grown = origins(analysis.adjoint)
+        grown = {**analysis.attained, **origins(analysis.adjoint)}
     return Claim(
         id=_id(subject, analysis, "rounding", "" if method == "running" else f"/{method}"),
         kind="rounding",

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from certify.cli.contraction import number_down
 from certify.cli.risk import region_of
 from certify.cli.streams import one_line
-from certify.cli.summary import number, state_of
+from certify.cli.summary import exact, number, state_of
 
 from certify.certificate import Claim, Report, Verdict, parse
 
@@ -73,7 +74,9 @@ def _title(claim: Claim) -> str:
     where = "on the ball" if region_of(claim) == "ball" else "at the state"
     format = one_line(str(claim.parameters.get("format")))
     named = f"state {state}, " if state is not None else ""
-    return f"{named}{format} {where}: <= {number(_bound(claim))}"
+    attained = exact(claim.observed.get("attained"))
+    reached = f", attained {number_down(attained)}" if attained is not None else ""
+    return f"{named}{format} {where}: <= {number(_bound(claim))}{reached}"
 
 
 def _bound(claim: Claim) -> Fraction | None:

@@ -69,7 +69,7 @@ def attained(
     weights = np.ones(len(nodes))
     best = Fraction(0)
     for _ in range(_ROUNDS if len(nodes) > 1 else 1):
-        signs = np.sign(gradient(program, inputs, nodes, weights))
+        signs = np.nan_to_num(np.sign(gradient(program, inputs, nodes, weights)))
         moved = _replay(program, format, libm, inputs, inputs if start is None else start, signs, nodes)
         best = max(best, norm_down(moved))
         weights = np.array([float(x) for x in moved]) / max(float(best), 1e-300)
@@ -150,7 +150,7 @@ def _unconverted(
     moved = np.array(start[name])
     size = np.abs(moved[block.support])
     half = np.ldexp(1.0, np.maximum(np.frexp(size)[1] - 1, format.emin) - format.precision) * (1 - 2.0**-20)
-    exact = moved[block.support] - np.sign(slopes[block.start : block.stop]) * half
+    exact = moved[block.support] - np.nan_to_num(np.sign(slopes[block.start : block.stop])) * half
     exact = np.where(format.unbounded.round(exact) == moved[block.support], exact, moved[block.support])
     moved[block.support] = exact
     inside = np.clip(moved, region.lower[name], region.upper[name])
@@ -163,24 +163,30 @@ def gradient(program: Graph, inputs: Inputs, nodes: Ids, weights: Floats) -> Flo
     values = evaluate(program, ieee, {name: ieee.constant(np.asarray(value)) for name, value in inputs.items()})
     slope = np.zeros(program.n_nodes + 1)
     np.add.at(slope, nodes, weights)
-    for i in program.instructions(backward=True):
-        here = slope[i.start : i.stop]
-        if i.op in (Op.ADD, Op.SUB):
-            np.add.at(slope, i.left, here)
-            np.add.at(slope, i.right, here if i.op is Op.ADD else -here)
-        elif i.op is Op.MUL:
-            np.add.at(slope, i.left, here * values[i.right])
-            np.add.at(slope, i.right, here * values[i.left])
-        elif i.op is Op.NEG:
-            np.add.at(slope, i.left, -here)
-        elif i.op is Op.RELU:
-            np.add.at(slope, i.left, here * (values[i.left] > 0))
-        elif i.op is Op.SCALE:
-            np.add.at(slope, i.left, np.ldexp(here, i.exponent))
-        elif i.op in OTHERS:
-            for ids, partial in _partials(i, values):
-                np.add.at(slope, ids, here * partial)
+    with np.errstate(all="ignore"):
+        for i in program.instructions(backward=True):
+            _back(i, values, slope)
     return slope
+
+
+def _back(i: Instruction, values: Values, slope: Floats) -> None:
+    """Add to the slopes of an instruction's operands what its lanes contribute."""
+    here = slope[i.start : i.stop]
+    if i.op in (Op.ADD, Op.SUB):
+        np.add.at(slope, i.left, here)
+        np.add.at(slope, i.right, here if i.op is Op.ADD else -here)
+    elif i.op is Op.MUL:
+        np.add.at(slope, i.left, here * values[i.right])
+        np.add.at(slope, i.right, here * values[i.left])
+    elif i.op is Op.NEG:
+        np.add.at(slope, i.left, -here)
+    elif i.op is Op.RELU:
+        np.add.at(slope, i.left, here * (values[i.left] > 0))
+    elif i.op is Op.SCALE:
+        np.add.at(slope, i.left, np.ldexp(here, i.exponent))
+    elif i.op in OTHERS:
+        for ids, partial in _partials(i, values):
+            np.add.at(slope, ids, here * partial)
 
 
 def _partials(i: Instruction, values: Values) -> list[tuple[Ids, npt.NDArray[Any]]]:

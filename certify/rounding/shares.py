@@ -34,7 +34,8 @@ class Share:
 
     Attributes
     ----------
-    name : the register, layer, operation or source line; of an input's conversion, `input NAME`.
+    name : the register, layer (a line of no layer by its register), operation or source line; of an input's conversion,
+        `input NAME`.
     share : its share of the adjoint bound, 0 to 1; those of all groups add up to 1.
     if_exact : about the bound if its operations did not round.
     if_wider : about the bound if they rounded to the next wider format; as it is where there is none.
@@ -105,7 +106,8 @@ def groups(graph: Graph, by: str) -> Iterator[tuple[int, int, str]]:
     for k, (start, stop) in enumerate(pairwise(starts)):
         place = graph.places[int(graph.place[k])]
         line = f"{PurePath(place.filename).name}:{place.line}"
-        named = {"register": place.register, "layer": place.layer and f"layer {place.layer}", "line": line}
+        layer = f"layer {place.layer}" if place.layer else place.register
+        named = {"register": place.register, "layer": layer, "line": line}
         label = Op(int(graph.op[k])).name.lower() if by == "operation" else named[by] or line
         if stop > start:
             yield start, stop, label

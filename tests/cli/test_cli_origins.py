@@ -44,11 +44,13 @@ def test_run_adds_adjoint_claims_that_no_verdict_rests_on(certify, state_file):
         )
         assert 0 < eps <= plain
         assert sum(float(share) for _, share in sharp.observed["shares"]) == pytest.approx(1, abs=0.2)
+        assert 0.4 * eps <= float.fromhex(sharp.observed["attained"]) <= 1.25 * eps
         assert sharp.id not in report.required
     shown = certify("show", "report.json")
     for stream in (ran.stderr, shown.stdout):
         assert "Where the error comes from" in stream
         assert "raise first:" in stream
+        assert ", attained " in stream
     checked = certify("check", "report.json")
     assert "0 rejected" in checked.stdout + checked.stderr
 
