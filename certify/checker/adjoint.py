@@ -59,7 +59,7 @@ class Adjoint:
         elif op == "scale":
             found = r.scale(at(x[0]), exponent)
         elif op in ("neg", "relu"):
-            return 0.0
+            found = r.neg(at(x[0])) if op == "neg" else r.relu(at(x[0]))
         elif op == "overwrite":
             found = r.overwrite(*map(at, x))
         else:
