@@ -148,7 +148,7 @@ def test_wider_formats():
 def test_the_grid_is_attained_within_a_quarter_or_so():
     """Poly-prox blocks at points and on balls, norm of W+: what an adversary reaches, and what the program does."""
     ratios = []
-    for k, case in enumerate([case for case in cases() if case.state.p == 2][::2]):
+    for k, case in enumerate([case for case in cases() if case.state.p == 2][::3]):
         format = list(PLAIN.values())[k % 4]
         for region in (point(case.inputs), ball(case.inputs, "W", 0.01)):
             bound = adjoint(case.graph, format, region).norm_of("W")
@@ -156,7 +156,7 @@ def test_the_grid_is_attained_within_a_quarter_or_so():
             assert bound <= running(case.graph, format, region).norm_of("W")
             if bound:
                 ratios.append(bound / float(found.value))
-    assert len(ratios) >= 12
+    assert len(ratios) >= 8
     assert np.median(ratios) <= 1.5
     assert min(ratios) >= 1 / 1.25
 
