@@ -169,7 +169,7 @@ def rounding_claim(
         bounds if isinstance(bounds, str) else f"an overflow is not excluded: {analysis.tested.place or _INFINITE}"
     )
     shown = {name: decimal_up(value) for name, value in eps.items()} if proved else {}
-    grown = {"growth": growth(analysis.running)} if method == "running" else {}
+    grown: dict[str, Any] = {"growth": growth(analysis.running)} if method == "running" else {}
     if method == "adjoint" and analysis.adjoint is not None and proved:
         grown = {**analysis.attained, **origins(analysis.adjoint)}
     return Claim(

@@ -145,7 +145,7 @@ def test_wider_formats():
     assert next_wider(BINARY64) is None
 
 
-def test_the_grid_is_attained_within_a_quarter_or_so():
+def test_the_grid_is_attained_within_a_factor_of_two():
     """Poly-prox blocks at points and on balls, norm of W+: what an adversary reaches, and what the program does."""
     ratios = []
     for k, case in enumerate([case for case in cases() if case.state.p == 2][::3]):
@@ -157,7 +157,7 @@ def test_the_grid_is_attained_within_a_quarter_or_so():
             if bound:
                 ratios.append(bound / float(found.value))
     assert len(ratios) >= 8
-    assert np.median(ratios) <= 1.5
+    assert np.median(ratios) <= 2
     assert min(ratios) >= 1 / 1.25
 
 
