@@ -31,6 +31,8 @@ class Options:
     order : how sums are evaluated.
     radius : Frobenius radius of the ball of the uniform claims; 0 leaves them out.
     update_tol : the error in one update, Frobenius, that is small enough for the user's purpose; None if any is.
+    bound : "running", or "adjoint" for claims by adjoint bounds as well.
+    splits : how often these cut the ball in two.
     samples : how many states of the ball to replay beside the proof; a measurement, not a bound.
     methods : how to certify convergence in the fixed stage: some of global, local, interval, face; empty for not at all.
     methods_required : whether the overall verdict also rests on the claims about the stage; if not, states of more than
@@ -45,6 +47,8 @@ class Options:
     order: str = "serial"
     radius: float = 0.01
     update_tol: float | None = None
+    bound: str = "running"
+    splits: int = 0
     samples: int = 4
     methods: tuple[str, ...] = ()
     methods_required: bool = False

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from certify.cases.origins import attained, origins
 from certify.cases.programs import one_program, program_assumptions, semantics_of
 
 from certify.arithmetic import Format, Ieee
@@ -20,9 +21,11 @@ from certify.arithmetic.libm import Libm
 from certify.certificate import Claim, Verdict, decimal_up, to_hex
 from certify.errors import InputRejected
 from certify.graph import Graph, evaluate
-from certify.rounding import Bounds, Range, Region, majorant, range_test, running
+from certify.rounding import Adjoint, Bounds, Range, Region, adjoint, majorant, range_test, running
 
 _INFINITE = "the bound is infinite"
+#: Methods of rounding claims on which no verdict rests: they stand beside the running bounds.
+FOR_COMPARISON = ("majorant", "adjoint")
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,8 @@ class Subject:
 class Analysis:
     """Everything evaluated for one format and region; `where` are the region's parameters.
 
-    Where the majorant rules do not apply, a sum being too long for the format, `majorant` says so in words.
+    Where the majorant rules do not apply, a sum being too long for the format, `majorant` says so in words. `adjoint` is
+    there if it was asked for, with what is `attained` beside it.
     """
 
     format: Format
@@ -81,6 +85,8 @@ class Analysis:
     running: Bounds
     majorant: Bounds | str
     tested: Range
+    adjoint: Adjoint | None = None
+    attained: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def in_range(self) -> bool:
@@ -100,16 +106,31 @@ def ball_region(radius: float, center: str | None = None) -> dict[str, str]:
 
 
 def analyse(
-    subject: Subject, format: Format, where: Mapping[str, str], region: Region, libm: str | Libm | None = None
+    subject: Subject,
+    format: Format,
+    where: Mapping[str, str],
+    region: Region,
+    libm: str | Libm | None = None,
+    *,
+    bound: str = "running",
+    splits: int = 0,
 ) -> Analysis:
     """Evaluate the bounds of `subject.graph` in `format` over `region`, which `where` describes, with this library.
+
+    With `bound` "adjoint" the adjoint bounds as well, the region being cut in two `splits` times.
 
     Raises
     ------
     InputRejected : the format cannot hold a power of two that the kernel scales by, or an input is missing.
     """
     bounds = running(subject.graph, format, region, libm=libm)
-    return Analysis(format, where, bounds, _majorant(subject.graph, format, region), range_test(bounds, region))
+    rest = _majorant(subject.graph, format, region), range_test(bounds, region)
+    if bound == "running":
+        return Analysis(format, where, bounds, *rest)
+    sharper = adjoint(subject.graph, format, region, libm=bounds.libm, splits=splits)
+    safe = sharper.first_overflow() is None
+    reached = attained(subject.graph, format, region, bounds.libm) if safe else {}
+    return Analysis(format, where, bounds, *rest, sharper, reached)
 
 
 def program_claims(
@@ -120,7 +141,7 @@ def program_claims(
     observed: Mapping[str, Any] | None = None,
     display: Mapping[str, str] | None = None,
 ) -> list[Claim]:
-    """The three claims of a format and region: rounding by running and by majorant bounds, and range.
+    """The claims of a format and region: rounding by running, majorant and, if asked for, adjoint bounds, and range.
 
     Parameters
     ----------
@@ -131,6 +152,7 @@ def program_claims(
     return [
         rounding_claim(subject, analysis, "running", observed, display),
         rounding_claim(subject, analysis, "majorant"),
+        *([rounding_claim(subject, analysis, "adjoint", observed)] if analysis.adjoint else []),
         range_claim(subject, analysis, values),
     ]
 
@@ -143,14 +165,16 @@ def rounding_claim(
     display: Mapping[str, str] | None = None,
 ) -> Claim:
     """The claim that every output is within its eps of the exact one; certified only if nothing overflows."""
-    bounds = analysis.running if method == "running" else analysis.majorant
+    bounds = {"running": analysis.running, "majorant": analysis.majorant, "adjoint": analysis.adjoint}[method]
     eps = published_eps(bounds) if analysis.in_range and isinstance(bounds, Bounds) else {}
     proved = bool(eps) and all(np.isfinite(value) for value in eps.values())
     obstacle = (
         bounds if isinstance(bounds, str) else f"an overflow is not excluded: {analysis.tested.place or _INFINITE}"
     )
     shown = {name: decimal_up(value) for name, value in eps.items()} if proved else {}
-    grown = {"growth": growth(analysis.running)} if method == "running" else {}
+    grown: dict[str, Any] = {"growth": growth(analysis.running)} if method == "running" else {}
+    if method == "adjoint" and analysis.adjoint is not None and proved:
+        grown = {**analysis.attained, **origins(analysis.adjoint)}
     return Claim(
         id=_id(subject, analysis, "rounding", "" if method == "running" else f"/{method}"),
         kind="rounding",
@@ -162,7 +186,7 @@ def rounding_claim(
         bounds={name: to_hex(value) for name, value in eps.items()} if proved else {},
         observed={**(observed or {}), **grown},
         assumptions=_assumptions(subject, analysis),
-        theorem=f"docs/theory/rounding.md#{method}",
+        theorem="docs/theory/adjoint.md#adjoint" if method == "adjoint" else f"docs/theory/rounding.md#{method}",
         display={**shown, **(display or {})} if proved else {},
     )
 
@@ -209,7 +233,9 @@ def range_claim(subject: Subject, analysis: Analysis, values: Mapping[str, Any])
 
 def published_eps(bounds: Bounds) -> dict[str, float]:
     """`eps_NAME` for every output: its Euclidean (Frobenius) error bound, relaxed; infinite if there is none."""
-    return {f"eps_{name}": relaxed_up(bounds.norm_of(name)) for name in bounds.graph.outputs}
+    # of adjoint bounds the norm of the elements, which the checker can prove again
+    norm = super(Adjoint, bounds).norm_of if isinstance(bounds, Adjoint) else bounds.norm_of
+    return {f"eps_{name}": relaxed_up(norm(name)) for name in bounds.graph.outputs}
 
 
 def growth(bounds: Bounds) -> list[list[str]]:

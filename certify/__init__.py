@@ -47,7 +47,19 @@ if TYPE_CHECKING:
     from certify.certificate import Claim, Report, Verdict
     from certify.errors import CertifyError, InputRejected, MissingExtra, OrderUnspecified, TraceRefused, Undecided
     from certify.graph import Graph, Variable, evaluate, layer, lower, order_named, output, sigmoid, trace, with_order
-    from certify.rounding import Bounds, Range, Region, ball, majorant, point, range_test, relu_branches, running
+    from certify.rounding import (
+        Adjoint,
+        Bounds,
+        Range,
+        Region,
+        adjoint,
+        ball,
+        majorant,
+        point,
+        range_test,
+        relu_branches,
+        running,
+    )
     from certify.states import Saved, load, save
 
 __all__ = [
@@ -59,6 +71,7 @@ __all__ = [
     "E5M2",
     "FORMATS",
     "TF32",
+    "Adjoint",
     "Bounds",
     "CertifyError",
     "Claim",
@@ -80,6 +93,7 @@ __all__ = [
     "Variable",
     "Verdict",
     "__version__",
+    "adjoint",
     "ball",
     "cast",
     "enclosure",

@@ -94,6 +94,21 @@ libm_option = click.option(
     help="How accurate exp, log, tanh and sigmoid are assumed to be: numpy (the default), torch, correct, 1ulp, 2ulp, "
     "cuda/float32, ...",
 )
+bound_option = click.option(
+    "--bound",
+    type=click.Choice(["running", "adjoint"]),
+    default="running",
+    show_default=True,
+    help="adjoint: also sharper bounds of the error, and which registers and layers it comes from.",
+)
+splits_option = click.option(
+    "--splits",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="How often the adjoint bounds cut the ball in two: tighter, and N times slower.",
+)
 case_option = click.option(
     "--case", "case_name", default="polyprox", show_default=True, metavar="NAME", help="What the state is of."
 )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from certify.cli import contraction
 from certify.cli.contraction import Section
+from certify.cli.origins import origins_of, print_origins
 from certify.cli.streams import DASH, one_line
 from certify.cli.summary import (
     UNKNOWN,
@@ -87,6 +88,9 @@ def show_summary(
         if k == 0:
             console.print()
         console.print(note_line)
+    if any(origins_of(report, state)):
+        console.print()
+        print_origins(console, report, state)
     if stage:
         console.print()
         _print_stage(console, report, stage, state)

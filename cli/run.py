@@ -13,9 +13,11 @@ from certify.cli.options import (
     METHODS,
     Amount,
     Methods,
+    bound_option,
     case_option,
     replay_option,
     require_place,
+    splits_option,
     step_option,
     tol_option,
 )
@@ -89,6 +91,8 @@ made anyway for states that take seconds.""",
     help=f"How to certify convergence in the fixed stage: some of {','.join(METHODS)}, or none. Without it face, for "
     "states of at most 20 variables, and the verdict does not rest on it.",
 )
+@bound_option
+@splits_option
 @tol_option
 @step_option
 @replay_option
@@ -111,6 +115,8 @@ def command(
     update_tol: float | None,
     samples: int,
     methods: tuple[str, ...] | None,
+    bound: str,
+    splits: int,
     tol: float,
     step: str,
     replay: int,
@@ -134,6 +140,8 @@ def command(
         radius=radius,
         update_tol=update_tol,
         samples=samples,
+        bound=bound,
+        splits=splits,
         methods=("face",) if methods is None else methods,
         methods_required=bool(methods),
         tol=tol,

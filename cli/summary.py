@@ -82,7 +82,7 @@ def rows(report: Report, wanted: Container[str] | None = None) -> list[Row]:
     """
     groups: dict[tuple[int | None, str, str], list[Claim]] = {}
     for claim in report.claims:
-        if claim.kind not in ("rounding", "range") or claim.parameters.get("method") == "majorant":
+        if claim.kind not in ("rounding", "range") or claim.parameters.get("method") in ("majorant", "adjoint"):
             continue
         if wanted is not None and claim.id not in wanted:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import click
-from certify.cli.options import ball_option, center_option, libm_option, require_place
+from certify.cli.options import ball_option, bound_option, center_option, libm_option, require_place, splits_option
 from certify.cli.streams import DASH, say, write_output
 
 
@@ -40,6 +40,8 @@ named) or the inputs are not usable, 4 refuted.""",
 @center_option
 @ball_option
 @libm_option
+@bound_option
+@splits_option
 @click.option(
     "--variables", metavar="NAMES", help="The inputs that are data, with commas between; all of floating point."
 )
@@ -52,6 +54,8 @@ def command(
     center: str | None,
     radius: float,
     libm: str | None,
+    bound: str,
+    splits: int,
     variables: str | None,
 ) -> int:
     """Certify the kernel MODULE:FUNCTION at the inputs in STATE, a .safetensors or .npz file; - is standard input.
@@ -77,6 +81,8 @@ def command(
         radius=radius,
         libm=known_library(libm),
         variables=named(variables),
+        bound=bound,
+        splits=splits,
     )
     data = encode(report)
     if output == DASH:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from certify.cases.claims import (
+    FOR_COMPARISON,
     Analysis,
     Subject,
     Wording,
@@ -68,11 +69,13 @@ def kernel_report(
     variables: Iterable[str] | None = None,
     name: str | None = None,
     samples: int = 4,
+    bound: str = "running",
+    splits: int = 0,
 ) -> KernelReport:
     """Certify `kernel(**inputs)`: how far each output is from the exact one, and that nothing overflows.
 
     The claims hold at the inputs and, with a radius, for every value of the input `center` within that Frobenius distance.
-    The verdict of the report is that of the running and range claims; the majorant claims are for comparison.
+    The verdict of the report is that of the running and range claims; majorant and adjoint claims stand beside.
 
     Parameters
     ----------
@@ -83,6 +86,8 @@ def kernel_report(
     libm : how accurate exp, log, tanh and sigmoid are assumed to be: the name of a library (`certify.arithmetic.libm.library`)
         or a `certify.Libm`. None: what is published of NumPy, or of torch if an input is a tensor of torch.
     samples : how many inputs of the ball to run beside the proof, where exact evaluation is cheap; a measurement.
+    bound : "running", or "adjoint" for claims by adjoint bounds as well.
+    splits : how often these cut the ball in two.
 
     Raises
     ------
@@ -104,11 +109,11 @@ def kernel_report(
     claims: list[Claim] = []
     for format in chosen:
         for where, region, trials, values in regions:
-            analysis = analyse(subject, format, where, region, library)
+            analysis = analyse(subject, format, where, region, library, bound=bound, splits=splits)
             claims += program_claims(
                 subject, analysis, values=values, observed=_observed(analysis, trials), display=_digits(analysis)
             )
-    required = [claim.id for claim in claims if claim.parameters.get("method") != "majorant"]
+    required = [claim.id for claim in claims if claim.parameters.get("method") not in FOR_COMPARISON]
     return KernelReport(producer(), _about(traced), claims, required, graph=traced.graph, inputs=dict(traced.inputs))
 
 

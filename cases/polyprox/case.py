@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from certify.cases.case import MOST_UNASKED, Options, Progress
+from certify.cases.claims import FOR_COMPARISON
 from certify.cases.convergence import Convergence
 from certify.cases.programs import order_in
 
@@ -157,7 +158,7 @@ def _enough(claims: Iterable[Claim], formats: Sequence[Format], tol: float | Non
 
 
 def _counts(claim: Claim) -> bool:
-    return claim.kind in ("rounding", "range") and claim.parameters.get("method") != "majorant"
+    return claim.kind in ("rounding", "range") and claim.parameters.get("method") not in FOR_COMPARISON
 
 
 def _precision(claims: Sequence[Claim], formats: Sequence[Format], tol: float) -> Claim:

@@ -111,7 +111,7 @@ class Certifier:
         return claims
 
     def _claims(self, format: Format, where: dict[str, str], region: Region) -> list[Claim]:
-        analysis = analyse(self.subject, format, where, region)
+        analysis = analyse(self.subject, format, where, region, bound=self.options.bound, splits=self.options.splits)
         observed = self._observed(format, where["kind"])
         display: dict[str, str] = {}
         if analysis.in_range:

@@ -11,6 +11,7 @@ from typing import Any
 from flint import ctx
 
 from certify.checker import counts, stage
+from certify.checker.adjoint import Adjoint
 from certify.checker.curvature import Centre
 from certify.checker.document import (
     SIDE_FILE,
@@ -215,19 +216,32 @@ class Setting:
 def check_rounding(claim: Claim, context: Context) -> Finding:
     """Bounds of the error of each output. They are true, whatever their method, if the running bounds are not larger."""
     s, method = Setting(claim, context), claim["parameters"].get("method")
-    if method not in ("running", "majorant") or claim["verdict"] != "certified":
-        raise Rejected("a rounding claim is certified, by the method running or majorant")
+    if method not in ("running", "majorant", "adjoint") or claim["verdict"] != "certified":
+        raise Rejected("a rounding claim is certified, by the method running, majorant or adjoint")
     each = "each output X within eps_X (Frobenius norm) of the exact kernel"
     both = "W within eps_W (Frobenius norm) and alpha within eps_alpha of the exact update"
     returned = f"{s.what} in {s.format.name}, inputs converted first, returns {each if s.kernel else both}"
     names = {f"eps_{name}": name for name in s.program.outputs}
     words = {"statement": f"{s.everywhere}, {returned} of those inputs.", "assumptions": s.assumptions}
-    id, theorem = s.id + "/majorant" * (method == "majorant"), f"{DOC}#{method}"
+    id, theorem = s.id + f"/{method}" * (method != "running"), f"{DOC}#{method}"
+    theorem = "docs/theory/adjoint.md#adjoint" if method == "adjoint" else theorem
     agrees(claim, context, id=id, theorem=theorem, parameters=[*s.keys, "method"], bounds=names, **words)
     own = {bound: s.bounds().eps(name) for bound, name in names.items()}
     for bound, eps in own.items():
+        if method == "adjoint" and number(claim["bounds"][bound]) < eps:
+            own[bound] = eps = sharper(s, names[bound])
+            if number(claim["bounds"][bound]) < eps:
+                raise Beyond("the adjoint bounds of this checker, of the whole region at once, do not reach it")
         require_upper(claim, bound, eps)
     return proved(claim, **own)
+
+
+def sharper(s: Setting, output: str) -> Fraction:
+    """The adjoint bound of an output; its sweep is made once."""
+    bounds = s.bounds()
+    found: Adjoint = s.context.cached(("adjoint", id(bounds)), lambda: Adjoint(bounds))
+    eps: Fraction = s.context.cached(("adjoint", id(bounds), output), lambda: found.eps(output))
+    return eps
 
 
 def check_range(claim: Claim, context: Context) -> Finding:
@@ -276,7 +290,11 @@ def check_enough(claim: Claim, context: Context) -> Finding:
     """The coarsest format in which every rounding and range claim of the report holds, with eps_W <= tol."""
     context.state(0)
     given, tol = claim["parameters"], binary64(claim["parameters"].get("tol"))
-    counted = [c for c in context.claims.values() if c["kind"] in ("rounding", "range") and "/majorant" not in c["id"]]
+    counted = [
+        c
+        for c in context.claims.values()
+        if c["kind"] in ("rounding", "range") and not c["id"].count("/majorant") + c["id"].count("/adjoint")
+    ]
     ids = {name: [c["id"] for c in counted if c["parameters"].get("format") == name] for name in FORMATS}
     formats = sorted((f for f in FORMATS if ids[f]), key=lambda name: (FORMATS[name].precision, name))
     format = given.get("format")

@@ -18,6 +18,7 @@ from certify.errors import MissingExtra
 from certify.page.growth import draw_growth, growth_of
 from certify.page.model import Check, Overview, StateView, Status
 from certify.page.numbers import SHORT, headline, meaning, sort_key
+from certify.page.origins import draw_strips, hottest, strips_of
 from certify.page.stage import convergences_of, draw_convergence, draw_spectrum, spectrum_of
 from certify.page.theorems import documents, link_of
 from certify.version import __version__
@@ -29,7 +30,7 @@ MOST_BYTES_SHOWN = 4 << 20
 MARKS = {Verdict.CERTIFIED: "✓", Verdict.REFUTED: "✗", Verdict.UNDECIDED: "?"}
 CHECK_MARKS = {Status.PROVED: "✓", Status.REJECTED: "✗", Status.NOT_CHECKED: "○"}
 _ORDER = tuple(Verdict)
-_DRAWN = ("growth", "spectrum", "convergence")
+_DRAWN = ("growth", "shares", "raise_first", "spectrum", "convergence")
 _LONGEST_VALUE = 120
 
 Shown = Callable[[str, str], str]
@@ -168,6 +169,11 @@ def _charts(index: int, view: StateView, place: str) -> list[Chart]:
         )
         caption += f" Marked: {marked}." if marked else ""
         charts.append(("Error growth by layer", draw_growth(growth, f"g{index}-", f"Line chart. {caption}"), caption))
+    strips = strips_of(view.claims)
+    if strips:
+        most = "; ".join(f"{strip.name}: {layer}, {share:.0%}" for strip in strips for layer, share in [hottest(strip)])
+        caption = f"Which layers the bound of the error comes from, in the order of execution, by adjoint bounds. Most: {most}."
+        charts.append(("Where the error comes from", draw_strips(strips, f"Heat strips. {caption}"), caption))
     spectrum = spectrum_of(view.claims)
     if spectrum is not None:
         few = "All of them are inside." if not spectrum.outside else f"Outside: {spectrum.outside}, so it does not."

@@ -1,5 +1,6 @@
 """Rounding-error and range bounds: one theorem per module."""
 
+from certify.rounding.adjoint import Adjoint, adjoint
 from certify.rounding.anyorder import EveryOrder
 from certify.rounding.bounds import Bounds
 from certify.rounding.majorant import Majorant, majorant
@@ -8,6 +9,7 @@ from certify.rounding.region import Region, ball, point, variables
 from certify.rounding.running import Running, running
 
 __all__ = [
+    "Adjoint",
     "Bounds",
     "Branches",
     "EveryOrder",
@@ -15,6 +17,7 @@ __all__ = [
     "Range",
     "Region",
     "Running",
+    "adjoint",
     "ball",
     "majorant",
     "point",

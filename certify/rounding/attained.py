@@ -1,72 +1,194 @@
 """How much of a rounding bound can be reached: an adversary who chooses the direction of every rounding.
 
-The adversary obeys the same model as the bounds, |fl(y) - y| <= half an ulp of y, and knows the adjoints: it moves each
-operation's result half an ulp in the direction that moves the output up. The error it reaches, in exact arithmetic, is
-a lower bound of the worst case in that model (IEEE rounding itself cannot choose). It measures tightness; no
-certificate uses it. At a point it may exceed the running bound: that bound knows which floats are computed there, and the
-adversary computes others; by a second-order share usually, by more where subnormals or exact cancellation matter.
+The adversary obeys the same model as the bounds, |fl(y) - y| <= half an ulp of y (of a library's result, its ulps), and knows
+the gradient: it moves each operation's result as far as it may in the direction that moves the output up. The error it
+reaches is replayed in exact arithmetic (in balls, where the kernel has other operations than sums and products), and is a
+lower bound of the worst case in that model. IEEE rounding itself cannot choose; `certify.rounding.reached` finds errors that
+it does make. Both measure tightness; no certificate uses them. At a point the adversary may exceed the running bound: that
+bound knows which floats are computed there, and the adversary computes others; by a second-order share usually, by more where
+subnormals or exact cancellation matter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
+from math import isqrt
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from flint import ctx
 
-from certify.arithmetic import BINARY64, Format, Ieee, format_named
+from certify.arithmetic import BINARY64, Format, Ieee
+from certify.arithmetic.balls import Balls, middle, radius
 from certify.arithmetic.dyadic import Dyadic, fractions
-from certify.graph import Graph, Instruction, Op, Values, evaluate, lower
+from certify.arithmetic.libm import ONE_ULP, Libm
+from certify.graph import ZERO, Graph, Instruction, Op, Values, evaluate, lower
 from certify.graph.evaluation import OTHERS
 from certify.graph.graph import Ids
+from certify.rounding.adversary import Adversary
+from certify.rounding.region import Floats, Region, point
+from certify.rounding.running import running
+
+Inputs = Mapping[str, npt.ArrayLike]
+_BITS = 600
+_ROUNDS = 4  # of turning the error of several elements into one direction
+
+
+@dataclass(frozen=True)
+class Attained:
+    """An error that an adversary reaches: `value`, absolute and exact (a norm: rounded down), from the exact `inputs`."""
+
+    value: Fraction
+    inputs: Mapping[str, Floats]
 
 
 def attained(
-    graph: Graph, format: Format, inputs: Mapping[str, npt.ArrayLike], output: str, index: tuple[int, ...]
+    graph: Graph,
+    format: Format,
+    inputs: Inputs,
+    output: str,
+    index: tuple[int, ...] | None = None,
+    *,
+    libm: Libm = ONE_ULP,
+    start: Inputs | None = None,
 ) -> Fraction:
-    """The error in element `index` of `output` that the adversary reaches at `inputs`, absolute, exact.
+    """The error in element `index` of `output` that the adversary reaches at `inputs`; by default in its Euclidean norm.
 
-    The inputs are taken as numbers of the format. The graph needs an order; it is lowered to single operations.
+    The program starts from `start`, by default the inputs themselves, taken as numbers of the format. The graph needs an order;
+    it is lowered to single operations.
     """
     program = lower(graph)
+    program = lower(graph)
     ids = program.outputs[output].ids
-    node = int(ids[index])
-    signs = np.sign(adjoint(program, inputs, node))
-    dyadic, adversary = Dyadic(), _Adversary(program, format, signs)
-    given = {name: dyadic.constant(value) for name, value in inputs.items()}
-    moved, exact = (evaluate(program, arithmetic, given)[:, node] for arithmetic in (adversary, dyadic))
-    difference = fractions(dyadic.sub(moved[:, None], exact[:, None]))[0]
-    return abs(Fraction(difference))
+    nodes = np.atleast_1d(ids[index]) if index is not None else ids[ids != ZERO].ravel()
+    if not len(nodes):
+        return Fraction(0)
+    weights = np.ones(len(nodes))
+    best = Fraction(0)
+    for _ in range(_ROUNDS if len(nodes) > 1 else 1):
+        signs = np.nan_to_num(np.sign(gradient(program, inputs, nodes, weights)))
+        moved = _replay(program, format, libm, inputs, inputs if start is None else start, signs, nodes)
+        best = max(best, norm_down(moved))
+        weights = np.array([float(x) for x in moved]) / max(float(best), 1e-300)
+    return best
 
 
-def adjoint(program: Graph, inputs: Mapping[str, npt.ArrayLike], node: int) -> npt.NDArray[np.float64]:
-    """d node / d (each node), by a reverse sweep in binary64 over a lowered graph; shape (n_nodes + 1,)."""
+def attained_in(
+    graph: Graph, format: Format, region: Region, output: str, *, libm: Libm = ONE_ULP, tries: int = 100, seed: int = 0
+) -> Attained:
+    """The largest error in the norm of `output` that the adversary reaches from some numbers of the format in `region`.
+
+    Which ones is a search: the middle, corners and random corners of the box, then one entry after the other, by the bound that
+    holds there. At a point the conversion of the inputs is what it is; elsewhere each input is moved to where it is largest.
+    """
+    if region.is_point:
+        exact = {name: np.asarray(x, dtype=np.float64) for name, x in region.lower.items()}
+        given = {name: format.unbounded.round(x) for name, x in exact.items()}
+        return Attained(attained(graph, format, exact, output, libm=libm, start=given), exact)
+    best = _worst_point(graph, format, region, output, libm, tries, seed)
+    exact = best
+    if not region.representable:
+        exact = {name: _unconverted(graph, format, region, best, name, output) for name in best}
+    return Attained(attained(graph, format, exact, output, libm=libm, start=best), exact)
+
+
+def _worst_point(
+    graph: Graph, format: Format, region: Region, output: str, libm: Libm, tries: int, seed: int
+) -> dict[str, Floats]:
+    """Numbers of the format in the region at which the running bound is large."""
+    rng = np.random.default_rng(seed)
+    names = list(region.lower)
+    inner = {name: _numbers_inside(format, region.lower[name], region.upper[name]) for name in names}
+
+    def size(at: dict[str, Floats]) -> float:
+        value = running(graph, format, point(at), libm=libm).norm_of(output)
+        return value if np.isfinite(value) else -1.0
+
+    best = {name: format.unbounded.round((inner[name][0] + inner[name][1]) / 2) for name in names}
+    best = {name: np.clip(best[name], *inner[name]) for name in names}
+    score = size(best)
+    entries = [(name, k) for name in names for k in np.flatnonzero(inner[name][0] < inner[name][1]).tolist()]
+    for trial in range(tries):
+        if trial < max(4, tries // 3):
+            share = {name: rng.random(best[name].shape) < (0, 1, 0.5)[min(trial, 2)] for name in names}
+            new = {name: np.where(share[name], inner[name][1], inner[name][0]) for name in names}
+        elif entries:
+            name, k = entries[(trial * 7919) % len(entries)]
+            new = {**best, name: best[name].copy()}
+            low, high = inner[name][0].flat[k], inner[name][1].flat[k]
+            new[name].flat[k] = low if best[name].flat[k] == high else high
+        found = size(new)
+        if found > score:
+            best, score = new, found
+    return best
+
+
+def _numbers_inside(format: Format, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+    """The ends of a box moved inward to numbers of the format, where there are some."""
+    low, high = format.unbounded.round(lower), format.unbounded.round(upper)
+    step = np.maximum(np.abs(low), format.min_normal) * 2 * format.u
+    low = np.where(low < lower, format.unbounded.round(low + step), low)
+    step = np.maximum(np.abs(high), format.min_normal) * 2 * format.u
+    high = np.where(high > upper, format.unbounded.round(high - step), high)
+    return np.minimum(low, high), np.maximum(low, high)
+
+
+def _unconverted(
+    graph: Graph, format: Format, region: Region, start: Mapping[str, Floats], name: str, output: str
+) -> Floats:
+    """Exact inputs of the region that convert to `start`, as far from it as they can be, in the direction that counts."""
+    program = lower(graph)
+    ids = program.outputs[output].ids
+    nodes = ids[ids != ZERO].ravel()
+    slopes = gradient(program, start, nodes, np.ones(len(nodes)))
+    block = next((block for block in program.inputs if block.name == name), None)
+    if block is None:
+        return start[name]
+    moved = np.array(start[name])
+    size = np.abs(moved[block.support])
+    half = np.ldexp(1.0, np.maximum(np.frexp(size)[1] - 1, format.emin) - format.precision) * (1 - 2.0**-20)
+    exact = moved[block.support] - np.nan_to_num(np.sign(slopes[block.start : block.stop])) * half
+    exact = np.where(format.unbounded.round(exact) == moved[block.support], exact, moved[block.support])
+    moved[block.support] = exact
+    inside = np.clip(moved, region.lower[name], region.upper[name])
+    return np.asarray(np.where(format.unbounded.round(inside) == start[name], inside, start[name]))
+
+
+def gradient(program: Graph, inputs: Inputs, nodes: Ids, weights: Floats) -> Floats:
+    """d (weights . nodes) / d (each node), by a reverse sweep in binary64 over a lowered graph; shape (n_nodes + 1,)."""
     ieee = Ieee(BINARY64)
     values = evaluate(program, ieee, {name: ieee.constant(np.asarray(value)) for name, value in inputs.items()})
     slope = np.zeros(program.n_nodes + 1)
-    slope[node] = 1.0
-    for i in program.instructions(backward=True):
-        here = slope[i.start : i.stop]
-        if i.op in (Op.ADD, Op.SUB):
-            np.add.at(slope, i.left, here)
-            np.add.at(slope, i.right, here if i.op is Op.ADD else -here)
-        elif i.op is Op.MUL:
-            np.add.at(slope, i.left, here * values[i.right])
-            np.add.at(slope, i.right, here * values[i.left])
-        elif i.op is Op.NEG:
-            np.add.at(slope, i.left, -here)
-        elif i.op is Op.CAST:
-            np.add.at(slope, i.left, here)
-        elif i.op is Op.RELU:
-            np.add.at(slope, i.left, here * (values[i.left] > 0))
-        elif i.op is Op.SCALE:
-            np.add.at(slope, i.left, np.ldexp(here, i.exponent))
-        elif i.op in OTHERS:
-            for ids, partial in _partials(i, values):
-                np.add.at(slope, ids, here * partial)
+    np.add.at(slope, nodes, weights)
+    with np.errstate(all="ignore"):
+        for i in program.instructions(backward=True):
+            _back(i, values, slope)
     return slope
+
+
+def _back(i: Instruction, values: Values, slope: Floats) -> None:
+    """Add to the slopes of an instruction's operands what its lanes contribute."""
+    here = slope[i.start : i.stop]
+    if i.op in (Op.ADD, Op.SUB):
+        np.add.at(slope, i.left, here)
+        np.add.at(slope, i.right, here if i.op is Op.ADD else -here)
+    elif i.op is Op.MUL:
+        np.add.at(slope, i.left, here * values[i.right])
+        np.add.at(slope, i.right, here * values[i.left])
+    elif i.op is Op.NEG:
+        np.add.at(slope, i.left, -here)
+    elif i.op is Op.CAST:
+        np.add.at(slope, i.left, here)
+    elif i.op is Op.RELU:
+        np.add.at(slope, i.left, here * (values[i.left] > 0))
+    elif i.op is Op.SCALE:
+        np.add.at(slope, i.left, np.ldexp(here, i.exponent))
+    elif i.op in OTHERS:
+        for ids, partial in _partials(i, values):
+            np.add.at(slope, ids, here * partial)
 
 
 def _partials(i: Instruction, values: Values) -> list[tuple[Ids, npt.NDArray[Any]]]:
@@ -94,67 +216,33 @@ def _partials(i: Instruction, values: Values) -> list[tuple[Ids, npt.NDArray[Any
         return [(i.left, slopes[i.op]())]
 
 
-class _Adversary(Dyadic):
-    """Exact arithmetic in which each sum and product is moved half an ulp, in the direction of `signs`."""
-
-    def __init__(self, program: Graph, format: Format, signs: npt.NDArray[np.float64]) -> None:
-        self._program, self._format = program, format
-        self._signs = signs
-        # operations are called in execution order, once an instruction
-        self._instructions = (i for i in program.instructions() if i.op is not Op.CONST)
-        self._now = next(self._instructions, None)
-
-    def _named(self, name: str) -> Format:
-        return format_named(name) if name else self._format
-
-    def _here(self) -> Format:
-        """The format of the instruction at hand."""
-        return self._named(self._now.format if self._now else "")
-
-    def cast(self, a: Values) -> Values:
-        i = self._now
-        exact = i is None or all(self._here().contains(self._named(f)) for f in self._program.formats_of(i.left))
-        return self._passed(a) if exact else self._moved(a, np.minimum(self._half_ulp(a), _size(a)))
-
-    def add(self, a: Values, b: Values) -> Values:
-        exact = super().add(a, b)
-        return self._moved(exact, np.minimum(self._sums(exact), np.minimum(_size(a), _size(b))))
-
-    def sub(self, a: Values, b: Values) -> Values:
-        return self.add(a, super().neg(b))
-
-    def mul(self, a: Values, b: Values) -> Values:
-        exact = super().mul(a, b)
-        return self._moved(exact, np.minimum(self._half_ulp(exact), _size(exact)))
-
-    def neg(self, a: Values) -> Values:
-        return self._passed(super().neg(a))
-
-    def relu(self, a: Values) -> Values:
-        return self._passed(super().relu(a))
-
-    def scale(self, a: Values, exponent: int) -> Values:
-        return self._passed(super().scale(a, exponent))
-
-    def _passed(self, values: Values) -> Values:
-        self._now = next(self._instructions, None)
-        return values
-
-    def _moved(self, values: Values, distance: npt.NDArray[np.float64]) -> Values:
-        start = self._now.start if self._now else 0
-        signs = self._signs[start : start + values.shape[-1]]
-        return self._passed(super().add(values, super().constant(signs * distance)))
-
-    def _half_ulp(self, exact: Values) -> npt.NDArray[np.float64]:
-        _, exponent = np.frexp(_size(exact))  # half an ulp at 2**(e - 1) <= size < 2**e is 2**(e - 1 - p)
-        format = self._here()
-        last = np.maximum(exponent - 1, format.emin) - format.precision
-        return np.asarray(np.ldexp(1.0, last))
-
-    def _sums(self, exact: Values) -> npt.NDArray[np.float64]:
-        """Sums that are subnormal or in the first normal binade are exact."""
-        return np.where(_size(exact) >= 2 * self._here().min_normal, self._half_ulp(exact), 0.0)
+def _replay(
+    program: Graph, format: Format, libm: Libm, inputs: Inputs, start: Inputs, signs: Floats, nodes: Ids
+) -> list[Fraction]:
+    """The adversary's errors at `nodes`: exact, or lower bounds of their magnitudes."""
+    in_balls = bool(set(OTHERS) & {Op(int(op)) for op in program.op})
+    exactly: Any = Balls() if in_balls else Dyadic()
+    with ctx.workprec(_BITS):
+        adversary = Adversary(exactly, in_balls, program, format, libm, signs)
+        moved = evaluate(program, adversary, {name: exactly.constant(np.asarray(x)) for name, x in start.items()})
+        exact = evaluate(program, exactly, {name: exactly.constant(np.asarray(x)) for name, x in inputs.items()})
+        difference = exactly.sub(moved[..., nodes], exact[..., nodes])
+        if not in_balls:
+            return [Fraction(x) for x in fractions(difference).tolist()]
+        return [_nearest_zero(ball) for ball in difference.tolist()]
 
 
-def _size(values: Values) -> npt.NDArray[np.float64]:
-    return np.asarray(np.abs(fractions(values).astype(np.float64)))
+def _nearest_zero(ball: Any) -> Fraction:
+    x, r = middle(ball), radius(ball)
+    return max(abs(x) - r, Fraction(0)) * (1 if x > 0 else -1)
+
+
+def norm_down(errors: list[Fraction]) -> Fraction:
+    """The norm of the errors, exact for one of them and else rounded down."""
+    if len(errors) == 1:
+        return abs(errors[0])
+    square = sum((x * x for x in errors), Fraction(0))
+    if not square:
+        return square
+    shift = 128 + max(0, square.denominator.bit_length() - square.numerator.bit_length())
+    return Fraction(isqrt((square.numerator << 2 * shift) // square.denominator), 1 << shift)

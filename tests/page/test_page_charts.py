@@ -9,6 +9,7 @@ from page_reports import LAYERS, contraction, overflow, rounding, updates
 
 from certify.page.figures import CLASSES
 from certify.page.growth import INPUTS, draw_growth, growth_of
+from certify.page.origins import draw_strips, hottest, strips_of
 from certify.page.stage import convergences_of, draw_convergence, draw_spectrum, spectrum_of
 
 
@@ -120,3 +121,32 @@ def test_drawings_take_their_colours_from_the_page():
     assert all(name.startswith("pre-") for name in re.findall(r' id="([^"]*)"', svg))
     assert 'aria-label="a &quot;label&quot; &lt;b&gt;"' in svg
     assert draw_spectrum(spectrum_of([contraction(0)]), "pre-", 'a "label" <b>') == svg
+
+
+def adjoint(format, region="point", **changes):
+    """An adjoint claim with the shares of its layers."""
+    claim = rounding(format, 0, region)
+    shares = [[x, f"{share}"] for x, share in zip(LAYERS, (0.1, 0.2, 0.65, 0.05), strict=True)]
+    parameters = {**claim.parameters, "method": "adjoint"}
+    return rounding(format, 0, region, parameters=parameters, observed={"shares": shares}, **changes)
+
+
+def test_a_heat_strip_has_a_cell_for_each_layer():
+    """A row for each adjoint claim; the hotter the more opaque; the pointer reads layer and share."""
+    strips = strips_of([rounding("float32", 0), adjoint("float32"), adjoint("float64", "ball")])
+    assert [strip.name for strip in strips] == ["float32 at the state", "float64 on the ball"]
+    assert hottest(strips[0]) == (LAYERS[2], 0.65)
+    svg = draw_strips(strips, 'a "label" <b>')
+    assert svg.count("<rect") == 2 * len(LAYERS)
+    assert re.findall(r'fill-opacity="([^"]*)"', svg)[:4] == ["0.10", "0.20", "0.65", "0.06"]
+    assert f"<title>{LAYERS[2]}: 65%</title>" in svg
+    assert "<b>" not in svg and "style=" not in svg
+
+
+def test_strips_of_what_is_no_share():
+    """Undecided claims and entries of other shapes are left out."""
+    assert strips_of([adjoint("float32", verdict="undecided", reason="no")]) == []
+    wrong = adjoint("float32")
+    for shares in (7, [["1"]], [["1", "x"]], [["1", "-1"]], [["1", 1]]):
+        observed = {"shares": shares}
+        assert strips_of([rounding("float32", 0, parameters=wrong.parameters, observed=observed)]) == []

@@ -1,0 +1,122 @@
+"""Exact arithmetic with an adversary in it, who moves the result of each operation as far as it may round."""
+
+# ruff: noqa: D102  (methods named as in `certify.graph.evaluation.Arithmetic`)
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from certify.arithmetic import Format, format_named
+from certify.arithmetic.dyadic import fractions
+from certify.arithmetic.libm import Libm
+from certify.graph import Graph, Op, Values
+from certify.rounding.region import Floats
+
+
+class Adversary:
+    """Exact arithmetic in which each operation's result is moved as far as it may round, in the direction of `signs`."""
+
+    exact = True
+
+    def __init__(self, base: Any, in_balls: bool, program: Graph, format: Format, libm: Libm, signs: Floats) -> None:
+        self._base, self._in_balls, self._libm, self._signs = base, in_balls, libm, signs
+        self._program, self._whole = program, format
+        # operations are called in execution order, once an instruction
+        self._instructions = (i for i in program.instructions() if i.op is not Op.CONST)
+        self._now = next(self._instructions, None)
+
+    def empty(self, n: int) -> Values:
+        return np.asarray(self._base.empty(n))
+
+    def constant(self, values: Floats) -> Values:
+        return np.asarray(self._base.constant(self._whole.unbounded.round(values)))
+
+    def add(self, a: Values, b: Values) -> Values:
+        exact = self._base.add(a, b)
+        return self._moved(exact, np.minimum(self._sums(exact), np.minimum(self._size(a), self._size(b))))
+
+    def sub(self, a: Values, b: Values) -> Values:
+        return self.add(a, self._base.neg(b))
+
+    def mul(self, a: Values, b: Values) -> Values:
+        return self._rounded(self._base.mul(a, b))
+
+    def div(self, a: Values, b: Values) -> Values:
+        return self._rounded(self._base.div(a, b))
+
+    def sqrt(self, a: Values, nonnegative: Any) -> Values:
+        return self._rounded(self._base.sqrt(a, nonnegative))
+
+    def scale(self, a: Values, exponent: int) -> Values:
+        return self._passed(self._base.scale(a, exponent))
+
+    def neg(self, a: Values) -> Values:
+        return self._passed(self._base.neg(a))
+
+    def relu(self, a: Values) -> Values:
+        return self._passed(self._base.relu(a))
+
+    def abs(self, a: Values) -> Values:
+        return self._passed(self._base.abs(a))
+
+    def max(self, a: Values, b: Values) -> Values:
+        return self._passed(self._base.max(a, b))
+
+    def select(self, p: Values, q: Values, x: Values, y: Values, strict: bool) -> Values:
+        return self._passed(self._base.select(p, q, x, y, strict))
+
+    def exp(self, a: Values) -> Values:
+        return self._called("exp", a)
+
+    def log(self, a: Values) -> Values:
+        return self._called("log", a)
+
+    def tanh(self, a: Values) -> Values:
+        return self._called("tanh", a)
+
+    def sigmoid(self, a: Values) -> Values:
+        return self._called("sigmoid", a)
+
+    def cast(self, a: Values) -> Values:
+        i = self._now
+        exact = i is None or all(self._format.contains(self._named(f)) for f in self._program.formats_of(i.left))
+        return self._passed(a) if exact else self._rounded(a)
+
+    @property
+    def _format(self) -> Format:
+        """That of the instruction at hand."""
+        return self._named(self._now.format if self._now else "")
+
+    def _named(self, name: str) -> Format:
+        return format_named(name) if name else self._whole
+
+    def _called(self, name: str, a: Values) -> Values:
+        exact = getattr(self._base, name)(a)
+        return self._moved(exact, 2 * self._libm.of(name, self._format) * self._half_ulp(exact))
+
+    def _rounded(self, exact: Values) -> Values:
+        return self._moved(exact, np.minimum(self._half_ulp(exact), self._size(exact)))
+
+    def _passed(self, values: Values) -> Values:
+        self._now = next(self._instructions, None)
+        return values
+
+    def _moved(self, values: Values, distance: Floats) -> Values:
+        start = self._now.start if self._now else 0
+        signs = self._signs[start : start + values.shape[-1]]
+        return self._passed(np.asarray(self._base.add(values, self._base.constant(signs * distance))))
+
+    def _half_ulp(self, exact: Values) -> Floats:
+        _, exponent = np.frexp(self._size(exact))  # half an ulp at 2**(e - 1) <= size < 2**e is 2**(e - 1 - p)
+        last = np.maximum(exponent - 1, self._format.emin) - self._format.precision
+        return np.asarray(np.ldexp(1.0, last))
+
+    def _sums(self, exact: Values) -> Floats:
+        """Sums that are subnormal or in the first normal binade are exact."""
+        return np.where(self._size(exact) >= 2 * self._format.min_normal, self._half_ulp(exact), 0.0)
+
+    def _size(self, values: Values) -> Floats:
+        if self._in_balls:
+            return np.array([abs(float(ball.mid())) for ball in values.ravel().tolist()]).reshape(values.shape)
+        return np.asarray(np.abs(fractions(values).astype(np.float64)))
