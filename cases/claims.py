@@ -98,14 +98,18 @@ def ball_region(radius: float, center: str | None = None) -> dict[str, str]:
     return {"kind": "ball", **named, "radius": to_hex(radius)}
 
 
-def analyse(subject: Subject, format: Format, where: Mapping[str, str], region: Region) -> Analysis:
+def analyse(
+    subject: Subject, format: Format, where: Mapping[str, str], region: Region, bounds: Bounds | None = None
+) -> Analysis:
     """Evaluate the bounds of `subject.graph` in `format` over `region`, which `where` describes.
+
+    `bounds` are its running bounds there, if they are known already, as from a batch.
 
     Raises
     ------
     InputRejected : the format cannot hold a power of two that the kernel scales by, or an input is missing.
     """
-    bounds = running(subject.graph, format, region)
+    bounds = running(subject.graph, format, region) if bounds is None else bounds
     return Analysis(format, where, bounds, _majorant(subject.graph, format, region), range_test(bounds, region))
 
 

@@ -44,7 +44,18 @@ if TYPE_CHECKING:
     from certify.certificate import Claim, Report, Verdict
     from certify.errors import CertifyError, InputRejected, MissingExtra, OrderUnspecified, TraceRefused, Undecided
     from certify.graph import Graph, Variable, evaluate, layer, lower, order_named, output, sigmoid, trace, with_order
-    from certify.rounding import Bounds, Range, Region, ball, majorant, point, range_test, relu_branches, running
+    from certify.rounding import (
+        Bounds,
+        Range,
+        Region,
+        ball,
+        majorant,
+        point,
+        range_test,
+        relu_branches,
+        running,
+        running_batch,
+    )
     from certify.states import Saved, load, save
 
 __all__ = [
@@ -92,6 +103,7 @@ __all__ = [
     "range_test",
     "relu_branches",
     "running",
+    "running_batch",
     "save",
     "sigmoid",
     "tolerance",

@@ -1,6 +1,7 @@
 """Rounding-error and range bounds: one theorem per module."""
 
 from certify.rounding.anyorder import EveryOrder
+from certify.rounding.batch import running_batch
 from certify.rounding.bounds import Bounds
 from certify.rounding.majorant import Majorant, majorant
 from certify.rounding.range import Branches, Range, range_test, relu_branches
@@ -21,5 +22,6 @@ __all__ = [
     "range_test",
     "relu_branches",
     "running",
+    "running_batch",
     "variables",
 ]
