@@ -144,22 +144,22 @@ class Certifier:
 
     def rounding_and_range(self, format: Format) -> list[Claim]:
         """Three claims at the state, and three on the ball if the radius is positive."""
-        claims = self._claims(format, point_region())
-        radius = self.options.radius
-        if radius != 0:  # `ball` refuses what is no radius
-            claims += self._claims(format, ball_region(radius))
+        claims = self._claims(format, "point")
+        if self.options.radius != 0:
+            claims += self._claims(format, "ball")
         return claims
 
-    def _claims(self, format: Format, where: dict[str, str]) -> list[Claim]:
-        region = self._batch.region(self._index, where["kind"])
-        bounds = self._batch.bounds(self._index, format, where["kind"])
+    def _claims(self, format: Format, kind: str) -> list[Claim]:
+        region = self._batch.region(self._index, kind)  # which refuses what is no radius
+        bounds = self._batch.bounds(self._index, format, kind)
+        where = point_region() if kind == "point" else ball_region(self.options.radius)
         analysis = analyse(self.subject, format, where, region, bounds)
-        observed = self._observed(format, where["kind"])
+        observed = self._observed(format, kind)
         display: dict[str, str] = {}
         if analysis.in_range:
             branches = relu_branches(analysis.running)
             observed |= {f"relu_{side}": getattr(branches, side) for side in ("active", "inactive", "undecided")}
-            if where["kind"] == "point" and self._at_state is not None:
+            if kind == "point" and self._at_state is not None:
                 display = _digits(analysis.running, self._at_state.next_W)
         values = {"W": hex_values(self.state.W)}
         return program_claims(self.subject, analysis, values=values, observed=observed, display=display)
