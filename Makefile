@@ -42,6 +42,7 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/rounding.py
 	$(BIN)/python benchmarks/tightness.py
 	$(BIN)/python benchmarks/contraction.py
+	$(BIN)/python benchmarks/scale.py
 
 clean:
 	rm -rf $(VENV) build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -128,14 +128,17 @@ def first_layers(p: int, format: Format) -> Problem:
 
 def problems(quick: bool) -> Iterator[list[Problem]]:
     """Families with growing sizes."""
-    dots = (10, 20, 50) if quick else (10, 20, 50, 100, 200, 500, 1000)
+    dots = {
+        BINARY64: (10, 20, 50) if quick else (10, 20, 50, 100, 200, 500, 1000),
+        BINARY16: (10, 20, 50) if quick else (10, 20, 50, 100, 200),
+    }
     matrices = {BINARY64: (4, 6) if quick else (4, 6, 8, 10, 12, 14, 16), BINARY16: (4,) if quick else (4, 8, 16)}
     for format in (BINARY64, BINARY16):
         yield [product(format)]
         yield [horner(n, format) for n in ((5, 10) if quick else (5, 10, 20, 40))]
-        yield [first_layers(p, format) for p in ((3,) if quick else (3, 4, 6))]
+        yield [first_layers(p, format) for p in ((3,) if quick else (3, 4))]
         yield [polynomial_of_matrix(n, format) for n in matrices[format]]
-        yield [dot(n, format) for n in dots]
+        yield [dot(n, format) for n in dots[format]]
 
 
 def compare(problem: Problem, timeout: float) -> Row:
@@ -224,7 +227,7 @@ def verdicts(rows: list[Row]) -> list[str]:
     compared = [row for row in rows if row["ratio"] is not None]
     sharp = [row for row in compared if row["family"] in ("dot", "S S + 2 S")]
     said = [
-        f"Bounds at most {LIMIT} times Gappa's on dot products and S S + 2 S: {word(all(r['ratio'] <= LIMIT for r in sharp))}; "
+        f"Bounds at most {LIMIT} times Gappa's on dot products and S S + 2 S, where Gappa finished: {word(all(r['ratio'] <= LIMIT for r in sharp))}; "
         f"the largest ratio is {max((r['ratio'] for r in sharp), default=float('nan')):.6f} over "
         f"{sum(r['entries'] for r in sharp):,} entries."
     ]
