@@ -227,7 +227,8 @@ def verdicts(rows: list[Row]) -> list[str]:
     compared = [row for row in rows if row["ratio"] is not None]
     sharp = [row for row in compared if row["family"] in ("dot", "S S + 2 S")]
     said = [
-        f"Bounds at most {LIMIT} times Gappa's on dot products and S S + 2 S, where Gappa finished: {word(all(r['ratio'] <= LIMIT for r in sharp))}; "
+        f"Bounds at most {LIMIT} times Gappa's on dot products and S S + 2 S, where Gappa finished: "
+        f"{word(all(r['ratio'] <= LIMIT for r in sharp))}; "
         f"the largest ratio is {max((r['ratio'] for r in sharp), default=float('nan')):.6f} over "
         f"{sum(r['entries'] for r in sharp):,} entries."
     ]
