@@ -51,6 +51,7 @@ bench: $(VENV)/torch
 	$(BIN)/python benchmarks/tightness.py
 	$(BIN)/python benchmarks/contraction.py
 	$(BIN)/python benchmarks/containment.py
+	$(BIN)/python benchmarks/scale.py
 
 clean:
 	rm -rf $(VENV) build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -112,6 +112,7 @@ def analyse(
     region: Region,
     libm: str | Libm | None = None,
     *,
+    bounds: Bounds | None = None,
     bound: str = "running",
     splits: int = 0,
 ) -> Analysis:
@@ -119,11 +120,13 @@ def analyse(
 
     With `bound` "adjoint" the adjoint bounds as well, the region being cut in two `splits` times.
 
+    `bounds` are its running bounds there, if they are known already, as from a batch.
+
     Raises
     ------
     InputRejected : the format cannot hold a power of two that the kernel scales by, or an input is missing.
     """
-    bounds = running(subject.graph, format, region, libm=libm)
+    bounds = running(subject.graph, format, region, libm=libm) if bounds is None else bounds
     rest = _majorant(subject.graph, format, region), range_test(bounds, region)
     if bound == "running":
         return Analysis(format, where, bounds, *rest)

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         range_test,
         relu_branches,
         running,
+        running_batch,
     )
     from certify.states import Saved, load, save
 
@@ -111,6 +112,7 @@ __all__ = [
     "range_test",
     "relu_branches",
     "running",
+    "running_batch",
     "save",
     "sigmoid",
     "tolerance",

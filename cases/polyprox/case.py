@@ -17,7 +17,7 @@ from certify.certificate import Claim, Report, Verdict, producer, to_hex
 from certify.errors import InputRejected
 from certify.states import Saved, digest
 
-from .certificates import Certifier
+from .certificates import Batch, Certifier
 from .state import State, saved_from, states_from
 
 DEFAULT_FORMATS = ("float16", "float32", "float64")
@@ -58,9 +58,10 @@ class PolyProx:
         claims: list[Claim] = []
         steps = len(formats) + 1
         total = len(states) * steps
+        batch = Batch(states, options)
         for k, state in enumerate(states):
             where, suffix = (f"state {k}", f"/state={k}") if len(states) > 1 else ("the state", "")
-            certifier = Certifier(state, options, k, where, suffix)
+            certifier = Certifier(state, options, k, where, suffix, batch)
             progress(k * steps, total, f"{where}: exact update")
             claims += certifier.exactness()
             for j, format in enumerate(formats):

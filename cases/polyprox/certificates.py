@@ -5,6 +5,7 @@ The theorems are in `certify.rounding`; here they are applied to the block and p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -28,8 +29,9 @@ from certify.arithmetic import Format
 from certify.arithmetic.directed import norm_up, round_up
 from certify.certificate import Claim, Verdict, to_hex
 from certify.graph import Graph, Variable, trace
-from certify.rounding import Bounds, Region, ball, point, relu_branches
-from certify.rounding.posterior import computed, error, exact
+from certify.rounding import Bounds, Region, ball, point, relu_branches, running_batch
+from certify.rounding.batch import computed_batch, states_together
+from certify.rounding.posterior import error, exact
 
 from .block import block
 from .state import State
@@ -59,6 +61,37 @@ class _Exact:
     next_alpha: Fraction
 
 
+class Batch:
+    """What the states of one file share: their graph, since they have one mask, b and capacity, and bounds evaluated at once.
+
+    Bounds are kept for the states evaluated together, so that memory does not grow with the number of states: ask for
+    them in the order of the states.
+    """
+
+    def __init__(self, states: Sequence[State], options: Options) -> None:
+        self.graph = graph_of(states[0], options.order)
+        self._states = states
+        self._radius = options.radius
+        self._first = -1
+        self._known: dict[tuple[Format, str], list[Bounds]] = {}
+
+    def bounds(self, index: int, format: Format, kind: str) -> Bounds:
+        """Running bounds at the state of that number (kind "point") or on the ball around it (kind "ball")."""
+        together = states_together(self.graph)
+        first = index - index % together
+        if first != self._first:
+            self._first, self._known = first, {}
+        if (format, kind) not in self._known:
+            regions = [self.region(k, kind) for k in range(first, min(first + together, len(self._states)))]
+            self._known[format, kind] = list(running_batch(self.graph, format, regions))
+        return self._known[format, kind][index - first]
+
+    def region(self, index: int, kind: str) -> Region:
+        """The region of that kind. Raises InputRejected for a radius that is none."""
+        inputs = inputs_of(self._states[index])
+        return point(inputs) if kind == "point" else ball(inputs, "W", self._radius)
+
+
 class Certifier:
     """Makes the claims about one state.
 
@@ -67,17 +100,25 @@ class Certifier:
     state : the state.
     options : radius, order and number of samples.
     index : which state of its file it is.
+    batch : what it shares with the other states of its file; by default it has none.
     where : what a statement calls the state.
     suffix : added to claim ids, to tell the states of one file apart.
     """
 
     def __init__(
-        self, state: State, options: Options, index: int = 0, where: str = "the state", suffix: str = ""
+        self,
+        state: State,
+        options: Options,
+        index: int = 0,
+        where: str = "the state",
+        suffix: str = "",
+        batch: Batch | None = None,
     ) -> None:
         self.state = state
         self.options = options
         self.where = where
-        self.graph = graph_of(state, options.order)
+        self._batch, self._index = (Batch([state], options), 0) if batch is None else (batch, index)
+        self.graph = self._batch.graph
         self.inputs = inputs_of(state)
         self.subject = Subject(self.graph, self.inputs, _wording(where), {"state": index}, suffix)
 
@@ -103,21 +144,23 @@ class Certifier:
 
     def rounding_and_range(self, format: Format) -> list[Claim]:
         """Three claims at the state, and three on the ball if the radius is positive."""
-        claims = self._claims(format, point_region(), point(self.inputs))
-        radius = self.options.radius
-        if radius != 0:  # `ball` refuses what is no radius
-            region = ball(self.inputs, "W", radius)
-            claims += self._claims(format, ball_region(radius), region)
+        claims = self._claims(format, "point")
+        if self.options.radius != 0:
+            claims += self._claims(format, "ball")
         return claims
 
-    def _claims(self, format: Format, where: dict[str, str], region: Region) -> list[Claim]:
-        analysis = analyse(self.subject, format, where, region, bound=self.options.bound, splits=self.options.splits)
-        observed = self._observed(format, where["kind"])
+    def _claims(self, format: Format, kind: str) -> list[Claim]:
+        region = self._batch.region(self._index, kind)  # which refuses what is no radius
+        bounds = self._batch.bounds(self._index, format, kind)
+        where = point_region() if kind == "point" else ball_region(self.options.radius)
+        chosen = {"bound": self.options.bound, "splits": self.options.splits}
+        analysis = analyse(self.subject, format, where, region, bounds=bounds, **chosen)
+        observed = self._observed(format, kind)
         display: dict[str, str] = {}
         if analysis.in_range:
             branches = relu_branches(analysis.running)
             observed |= {f"relu_{side}": getattr(branches, side) for side in ("active", "inactive", "undecided")}
-            if where["kind"] == "point" and self._at_state is not None:
+            if kind == "point" and self._at_state is not None:
                 display = _digits(analysis.running, self._at_state.next_W)
         values = {"W": hex_values(self.state.W)}
         return program_claims(self.subject, analysis, values=values, observed=observed, display=display)
@@ -126,9 +169,10 @@ class Certifier:
         """The error itself at the state, or the largest over sampled states of the ball; nothing if floats overflow."""
         trials = ([] if self._at_state is None else [self._at_state]) if kind == "point" else self._in_ball
         errors: dict[str, list[float]] = {"error_W": [], "error_alpha": []}
-        for trial in trials:
-            inputs = {**self.inputs, "W": trial.W}
-            W, alpha = (computed(one_program(self.graph), format.unbounded, inputs, name) for name in ("W", "alpha"))
+        states = [{**self.inputs, "W": trial.W} for trial in trials]
+        floats = computed_batch(one_program(self.graph), format.unbounded, states, ("W", "alpha"))
+        for trial, outputs in zip(trials, floats, strict=True):
+            W, alpha = outputs["W"], outputs["alpha"]
             if not (np.isfinite(W).all() and np.isfinite(alpha)):
                 return {}
             entries = [round_up(x) for x in error(W, trial.next_W).ravel().tolist()]

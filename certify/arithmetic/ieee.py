@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from certify.arithmetic.accumulators import accumulator
+from certify.arithmetic.chains import chains, partial_sums
 from certify.arithmetic.elementary import correctly_rounded, nearest
 from certify.arithmetic.errorfree import (
     multiply_add,
@@ -69,6 +70,14 @@ class Ieee:
     def add(self, a: Values, b: Values) -> Values:
         """fl(a + b)."""
         return self._round(a + b)
+
+    def chains(self, lanes: int) -> bool:
+        """Whether `chain` is worth it for so many lanes."""
+        return chains(self.format, lanes)
+
+    def chain(self, total: Values, terms: Values) -> Values:
+        """fl(... fl(fl(total + t_1) + t_2) ...), terms of shape (..., K, lanes)."""
+        return np.asarray(partial_sums(self.format, total, terms)[..., -1, :])
 
     def sub(self, a: Values, b: Values) -> Values:
         """fl(a - b)."""

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from certify.errors import TraceRefused
 from certify.graph.graph import ZERO, Graph, Ids, InputBlock, Op, Output
 from certify.graph.in_force import current_format
 from certify.graph.places import Place
 
+#: Nodes are numbered in int32. The terms of sums are no nodes: there may be more of them.
+MOST_NODES = 2**31 - 1
 _NONE = np.empty(0, dtype=np.int32)
 
 
@@ -42,6 +45,10 @@ class Assembler:
         right = _NONE if right is None else right
         lanes = left.shape[-1] * (right.shape[-1] if op is Op.DOT else 1)
         first = self.n_nodes
+        if first + lanes > MOST_NODES:
+            raise TraceRefused(
+                f"the kernel makes more than {MOST_NODES:,} values at {place}", "trace a smaller kernel, or parts of it"
+            )
         self.n_nodes += lanes
         self._op.append(int(op))
         self._start.append(self.n_nodes)

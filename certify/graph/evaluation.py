@@ -6,13 +6,14 @@ An arithmetic represents the values of n nodes as one array whose **last axis is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from certify.errors import InputRejected, OrderUnspecified
+from certify.graph import chains
 from certify.graph.graph import ZERO, FormatNames, Graph, Instruction, Op, live_terms
 from certify.graph.orders import ORDERS, Order, order_named
 
@@ -35,9 +36,6 @@ OTHERS = {
 #: Operations that are exact but for the rounding to the format, if the operand is no number of it.
 _UNROUNDED = {Op.NEG, Op.RELU, Op.MAX, Op.ABS, Op.SELECT}
 
-#: Short vectors cost NumPy's call, long ones the cache; products of a DOT are computed this many lanes at a time.
-LANES_TOGETHER = 8192
-
 
 class Arithmetic(Protocol):
     """What a graph is evaluated in; shapes are (..., lanes).
@@ -47,7 +45,8 @@ class Arithmetic(Protocol):
     have it refuses, in the words of its `covers`, if it has some.
 
     An arithmetic may also have `overwrite`; `fma(a, b, c)` for the order of that name; `accumulating` and `narrow` for
-    accumulators; `sum` and `dot` for `any-order` and for sums without an order; or `exact = True`, which says that its
+    accumulators; `sum` and `dot` for `any-order` and for sums without an order; `chain` and `chains` for long serial sums
+    (`certify.graph.chains`); or `exact = True`, which says that its
     results hold for the exact values, so that orders, accumulators and formats do not matter.
 
     An arithmetic of a format has `in_format(name, left, right, op)`, the arithmetic that rounds to the format of that name
@@ -245,16 +244,16 @@ def _reduce(graph: Graph, i: Instruction, arithmetic: Any, a: Values, b: Values)
         live = live_terms(i)
         total = inner.sum(a, live) if i.op is Op.SUM else inner.dot(a, b, live)
     elif i.op is Op.SUM:
-        ragged = bool(graph.format_names) and (i.left == ZERO).any()
-        total = _ragged(order, inner, a, i.left != ZERO) if ragged else _summed(order, inner, a)
+        if graph.format_names and (i.left == ZERO).any():
+            total = _ragged(order, inner, a, i.left != ZERO)
+        else:
+            total = chains.total(order, inner, lambda first, stop: a[..., first:stop, :], *i.left.shape)
+    elif order.kind == "fma":
+        fused = _fused(inner, a, b)
+        total = fused.reshape((*fused.shape[:-2], -1))
     else:
-        product = _fused(inner, a, b) if order.kind == "fma" else _product(order, inner, a, b)
-        total = product.reshape((*product.shape[:-2], -1))
+        total = chains.total(order, inner, _products(inner, a, b), len(i.left), i.stop - i.start)
     return np.asarray(total if inner is arithmetic else arithmetic.narrow(total))
-
-
-def _summed(order: Order, arithmetic: Any, a: Values) -> Values:
-    return np.asarray(order.total(arithmetic, lambda k: a[..., k, :], a.shape[-2]))
 
 
 def _ragged(order: Order, arithmetic: Any, a: Values, live: npt.NDArray[np.bool_]) -> Values:
@@ -280,10 +279,6 @@ class _Skipping:
         return self.arithmetic.add(a, b)
 
 
-def _product(order: Order, arithmetic: Any, a: Values, b: Values) -> Values:
-    return np.asarray(order.total(arithmetic, _products(arithmetic, a, b), a.shape[-2]))
-
-
 def _fused(arithmetic: Any, a: Values, b: Values) -> Values:
     """fl(... fl(fl(a0 b0) + a1 b1) ... ): the serial matrix product with fused multiply-adds, shape (..., I, J)."""
     total = arithmetic.mul(a[..., 0, :, None], b[..., 0, None, :])
@@ -292,21 +287,14 @@ def _fused(arithmetic: Any, a: Values, b: Values) -> Values:
     return np.asarray(total)
 
 
-def _products(arithmetic: Arithmetic, a: Values, b: Values) -> Callable[[int], Values]:
-    """The products of a DOT, term by term; computed several at a time where a single one is short."""
-    lanes = a.shape[-1] * b.shape[-1]
-    together = max(1, LANES_TOGETHER // max(lanes, 1))
-    ready: dict[int, Values] = {}
+def _products(arithmetic: Arithmetic, a: Values, b: Values) -> chains.Terms:
+    """Stretches of the products of a DOT, lanes (..., I J)."""
 
-    def term(k: int) -> Values:
-        first = k - k % together
-        if first not in ready:
-            ready.clear()
-            terms = slice(first, first + together)
-            ready[first] = arithmetic.mul(a[..., terms, :, None], b[..., terms, None, :])
-        return ready[first][..., k - first, :, :]
+    def terms(first: int, stop: int) -> Values:
+        products = arithmetic.mul(a[..., first:stop, :, None], b[..., first:stop, None, :])
+        return products.reshape((*products.shape[:-2], -1))
 
-    return term
+    return terms
 
 
 def output(graph: Graph, arithmetic: Arithmetic, values: Values, name: str) -> Values:

@@ -2,6 +2,7 @@
 
 from certify.rounding.adjoint import Adjoint, adjoint
 from certify.rounding.anyorder import EveryOrder
+from certify.rounding.batch import running_batch
 from certify.rounding.bounds import Bounds
 from certify.rounding.majorant import Majorant, majorant
 from certify.rounding.range import Branches, Range, range_test, relu_branches
@@ -24,5 +25,6 @@ __all__ = [
     "range_test",
     "relu_branches",
     "running",
+    "running_batch",
     "variables",
 ]

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from certify.arithmetic import Format
 from certify.arithmetic.enclosure import step_down, step_up
 from certify.graph import Values
-from certify.graph.evaluation import LANES_TOGETHER
+from certify.graph.chains import LANES_TOGETHER
 from certify.rounding.local import ERROR, HIGH, LOW, TINY, UP, Formats, corners, magnitude, outward
 from certify.rounding.region import Floats
 from certify.rounding.running import Running

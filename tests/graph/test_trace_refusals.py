@@ -153,3 +153,13 @@ def test_an_order_without_a_model_is_refused():
     """The known orders are listed."""
     with pytest.raises(InputRejected, match="there is no order model 'random'; use one of serial"):
         trace(lambda x: x, {"x": 1.0}, order="random")
+
+
+def test_more_nodes_than_numbers_are_refused(monkeypatch):
+    """Node numbers are int32: a kernel of more values is refused where it passes them; terms of sums do not count."""
+    from certify.graph import assembly
+
+    monkeypatch.setattr(assembly, "MOST_NODES", 30)
+    assert trace(lambda x: np.sum(x), {"x": np.ones(20)}).n_nodes == 21
+    with pytest.raises(TraceRefused, match=r"more than 30 values at .*trace a smaller kernel"):
+        trace(lambda x: x * x, {"x": np.ones(20)})

@@ -172,3 +172,20 @@ def test_bad_options_are_refused(state: State, options: dict[str, object], culpr
     """A format, an order or a radius that means nothing is refused with its name."""
     with pytest.raises(InputRejected, match=culprit):
         report_of(state, **options)
+
+
+def test_states_of_one_file_share_a_graph_and_keep_their_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds of several states are evaluated together, two at a time here; each state's are those of its own file."""
+    from certify.rounding import batch
+
+    first = random_state(np.random.default_rng(12), 3, 4, 1, scale=0.4)
+    states = [replace(first, W=first.W * share, alpha=share) for share in (0.0, 0.25, 0.5, 3.0, 1.0)]
+    monkeypatch.setattr(batch, "NODES_TOGETHER", 2 * graph_of(first).n_nodes)
+    together = by_id(report_of(states, methods=()).claims)
+    for k, state in enumerate(states):
+        for name, claim in by_id(report_of(state, methods=()).claims).items():
+            assert (together[f"{name}/state={k}"].bounds, together[f"{name}/state={k}"].verdict) == (
+                claim.bounds,
+                claim.verdict,
+            )
+            assert together[f"{name}/state={k}"].observed == claim.observed

@@ -1,0 +1,47 @@
+"""Blocks of a hundred million operations: what they need, measured on a process of its own."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import json, resource, sys
+import numpy as np
+from certify.arithmetic import BINARY64
+from certify.cases.polyprox import State
+from certify.cases.polyprox.certificates import graph_of, inputs_of
+from certify.rounding import ball, running
+
+p, gibibytes = int(sys.argv[1]), int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_AS, (gibibytes << 30, gibibytes << 30))
+rng = np.random.default_rng(0)
+M = 1 - np.eye(p, dtype=np.int8)
+X = rng.standard_normal((50, p))
+state = State(rng.standard_normal((p, p)) * M * 0.2 / p, X.T @ X / 50, M, 0.3, 1.5, 0.05, 0.01, 1, p)
+graph = graph_of(state)
+bounds = running(graph, BINARY64, ball(inputs_of(state), "W", 1e-3))
+print(json.dumps({"operations": graph.n_operations, "nodes": graph.n_nodes, "norm": bounds.norm_of("W")}))
+"""
+
+
+def _run(p, gibibytes):
+    done = subprocess.run([sys.executable, "-c", PROGRAM, str(p), str(gibibytes)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+def test_a_block_of_128_variables_fits_in_two_gibibytes():
+    """Over 100 million operations, bounded on a ball, in an address space of 2 GiB; values are few, as terms are no nodes."""
+    found = _run(128, 2)
+    assert found["operations"] > 100_000_000
+    assert found["nodes"] < found["operations"] / 50
+    assert 0 < found["norm"] < 1e-13
+
+
+def test_the_limit_of_memory_is_one():
+    """The same program in an address space that an import fills is refused by the system: the limit works."""
+    done = subprocess.run([sys.executable, "-c", PROGRAM.replace("<< 30", "<< 20"), "8", "64"], capture_output=True)
+    assert done.returncode != 0
