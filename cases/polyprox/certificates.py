@@ -153,8 +153,8 @@ class Certifier:
         region = self._batch.region(self._index, kind)  # which refuses what is no radius
         bounds = self._batch.bounds(self._index, format, kind)
         where = point_region() if kind == "point" else ball_region(self.options.radius)
-        chosen = {"bound": self.options.bound, "splits": self.options.splits}
-        analysis = analyse(self.subject, format, where, region, bounds=bounds, **chosen)
+        bound, splits = self.options.bound, self.options.splits
+        analysis = analyse(self.subject, format, where, region, bounds=bounds, bound=bound, splits=splits)
         observed = self._observed(format, kind)
         display: dict[str, str] = {}
         if analysis.in_range:
