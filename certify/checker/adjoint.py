@@ -16,15 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import reduce
 
 from certify.checker.document import Beyond
-from certify.checker.rounding import UP, Bound, Running, root_up
+from certify.checker.emulation import operate
+from certify.checker.rounding import Running, root_up
+from certify.checker.rules import UP, Value
 
 U = 2.0**-53
 LEAST = 2.0**-960  # more than what products that underflow lose
 MOST_STEPS = 30_000_000
 Put = Callable[[int, float, float], None]
+_SECANTS = ("sum", "add", "dot", "mul", "sub", "neg", "relu", "scale", "overwrite")
 
 
 class Adjoint:
@@ -39,32 +41,19 @@ class Adjoint:
             self.mid.append(mid)
             self.rad.append((max(high - mid, mid - low) + error / 2) * UP + (LEAST if error else 0.0))
         self.local = running.error[: self.first] + [self._local(k) for k in range(len(self.program.code))]
-        self.edges = sum(2 * len(x[0]) if op == "dot" else len(x) for op, x, _, _ in self.program.code if op != "const")
+        self.edges = sum(2 * len(x[0]) if op == "dot" else len(x) for op, x, *_ in self.program.code if op != "const")
 
     def _local(self, k: int) -> float:
         """How far the roundings of an operation move it: its running error bound, the operands being exact."""
-        op, x, _, exponent = self.program.code[k]
-        r, peak = self.running, self.running.peak
+        running = self.running
+        if self.program.code[k][0] not in _SECANTS:
+            return running.error[self.first + k]
 
-        def at(node: int) -> Bound:
-            return r.low[node], r.high[node], 0.0
+        def at(node: int) -> Value:
+            low, high, _, format = running.values[node]
+            return low, high, 0.0, format
 
-        found: Bound
-        if op == "dot":
-            found = reduce(r.add, [r.mul(at(i), at(j)) for i, j in zip(*x, strict=True)])
-        elif op == "sum":
-            found = reduce(r.add, map(at, x))
-        elif op == "sub":
-            found = r.add(at(x[0]), r.neg(at(x[1])))
-        elif op == "scale":
-            found = r.scale(at(x[0]), exponent)
-        elif op in ("neg", "relu"):
-            found = r.neg(at(x[0])) if op == "neg" else r.relu(at(x[0]))
-        elif op == "overwrite":
-            found = r.overwrite(*map(at, x))
-        else:
-            found = r.low[self.first + k], r.high[self.first + k], r.error[self.first + k]
-        r.peak = peak
+        found: Value = operate(self.program, k, running.rules, self.program.order, at)
         return found[2]
 
     def error(self, node: int) -> float:
@@ -91,7 +80,7 @@ class Adjoint:
         return bound if bound < known else known
 
     def _back(self, k: int, m: float, r: float, put: Put) -> None:
-        op, x, _, exponent = self.program.code[k - self.first]
+        op, x, _, exponent, _ = self.program.code[k - self.first]
         size = abs(m)
 
         def times(j: int, s: float, t: float) -> None:
@@ -100,13 +89,15 @@ class Adjoint:
                 product = m * s
                 put(j, product, (size * t + r * (abs(s) + t) + abs(product) * U) * UP + LEAST)
 
-        if op == "dot":
-            for i, j in zip(*x, strict=True):
-                times(i, self.mid[j], self.rad[j])
-                times(j, self.mid[i], self.rad[i])
-        elif op == "sum":
+        if op in ("dot", "mul"):
+            for i, j in zip(*x, strict=True) if op == "dot" else [x]:
+                if i >= 0:
+                    times(i, self.mid[j], self.rad[j])
+                    times(j, self.mid[i], self.rad[i])
+        elif op in ("sum", "add"):
             for j in x:
-                put(j, m, r)
+                if j >= 0:
+                    put(j, m, r)
         elif op == "sub":
             put(x[0], m, r)
             put(x[1], -m, r)
@@ -126,6 +117,8 @@ class Adjoint:
     def eps(self, output: str) -> Fraction:
         """An upper bound of the norm of an output's error. Raises Beyond if that takes too long."""
         nodes = {node for node in self.program.outputs[output] if node >= 0}
+        if self.program.order.kind == "any-order" or self.program.formats:
+            raise Beyond("running bounds do not reach it, and adjoint bounds here are of one order and one format")
         if self.edges * len(nodes) > MOST_STEPS:
             raise Beyond("running bounds do not reach it, and adjoint bounds take too long here")
         whole, error = self.running.squared(output), {node: self.error(node) for node in nodes}

@@ -27,12 +27,14 @@ from certify.checker.document import (
     require_upper,
     shown,
 )
+from certify.checker.emulation import emulate, exact
+from certify.checker.formats import format_named, order_named
 from certify.checker.program import Program, from_file, inputs_of, polyprox
-from certify.checker.rounding import FORMATS, Running, emulate, exact
+from certify.checker.rounding import Running
 from certify.checker.saved import Saved, State, States, rows_of
+from certify.checker.setting import POINT, Setting
 
 DOC = "docs/theory/rounding.md"
-POINT = {"kind": "point"}
 
 
 class Context:
@@ -86,24 +88,33 @@ class Context:
             self.cache[key] = make()
         return self.cache[key]
 
-    def program(self, state: State | None) -> Program:
-        """The block for the mask, b and capacity of a state; without a state, the kernel."""
+    def program(self, state: State | None, order: str = "serial") -> Program:
+        """The block for the mask, b and capacity of a state, in an order; without a state, the kernel."""
         if state is None:
             return self.kernel
-        key = ("program", str(state.M), state.b, state.N)
-        program: Program = self.cached(key, lambda: polyprox(state.M, state.b, state.N))
+        key = ("program", str(state.M), state.b, state.N, order)
+        program: Program = self.cached(key, lambda: polyprox(state.M, state.b, state.N, order_named(order)))
         return program
 
-    def running(self, state: State | None, format: str, radius: float = 0.0, center: str = "W") -> Running:
+    def running(
+        self,
+        state: State | None,
+        format: str,
+        radius: float = 0.0,
+        center: str = "W",
+        order: str = "serial",
+        ulps: Any = None,
+    ) -> Running:
         """Bounds on the box around the ball of an input; the ends of the box lie one step beyond the rounded ones."""
-        program, values = self.program(state), inputs_of(self.program(state), state or self.inputs)
+        program = self.program(state, order)
+        values = inputs_of(program, state or self.inputs)
         names = [name if radius else "" for name, support in program.inputs.items() for _ in support]
         lower, upper = (
             [nextafter(x + r, inf * r) if n == center else x for n, x in zip(names, values, strict=True)]
             for r in (-radius, radius)
         )
-        key = ("running", id(program), format, tuple(lower), tuple(upper))
-        bounds: Running = self.cached(key, lambda: Running(program, FORMATS[format], lower, upper))
+        key = ("running", id(program), format, tuple(lower), tuple(upper), str(ulps))
+        bounds: Running = self.cached(key, lambda: Running(program, format_named(format), lower, upper, ulps))
         return bounds
 
     def witness(self, claim: Claim) -> dict[str, Any]:
@@ -173,46 +184,6 @@ def check_exactness(claim: Claim, context: Context) -> Finding:
     return proved(claim)
 
 
-class Setting:
-    """What a rounding or range claim is about, and the words that follow from it."""
-
-    def __init__(self, claim: Claim, context: Context) -> None:
-        given, self.kernel = claim["parameters"], context.case == "kernel"
-        name, order, region, k = (given.get(key) for key in ("format", "order", "region", "state"))
-        if claim["id"].split("/")[1:3] != [name, order]:
-            raise Rejected("its parameters belong to another id")
-        if name not in FORMATS or order != "serial":
-            raise Beyond(f"{name} with {order} sums has no model in this checker")
-        self.context, self.format, self.state = context, FORMATS[name], None if self.kernel else context.state(k)
-        self.program = context.program(self.state)
-        self.radius, self.center = 0.0, next(iter(self.program.inputs))
-        here = "the inputs" if self.kernel else context.where(k)
-        self.everywhere, self.what = f"At {here}", "the kernel" if self.kernel else "one update"
-        if region != POINT:
-            named = {"center": str} if self.kernel else {}
-            require_shape(region, {"kind": "ball", "radius": str} | named, "its region")
-            self.radius, self.center = binary64(region["radius"]), region.get("center", "W")
-            if self.radius <= 0 or self.center not in self.program.inputs:
-                raise Rejected("its region is no ball around an input")
-            moved = self.center if self.kernel else "W with the mask M"
-            self.everywhere = f"For every {moved} within Frobenius distance {self.radius!r} of that of {here}"
-        self.id, f = f"{claim['kind']}/{name}/serial/{'ball' if self.radius else 'point'}", self.format
-        self.assumptions = [
-            f"{name}: precision {f.precision}, exponents {f.emin} to {f.emax}, with subnormals",
-            "every operation rounds to nearest, ties to even",
-            "sums are evaluated in the order serial, without fused multiply-add",
-            "the stored binary64 inputs are converted to the format by one rounding to nearest",
-        ] + ["the graph file is the user's kernel: the checker does not see its source"] * self.kernel
-        self.keys = ["format", "order", "region"] + ["state"] * (not self.kernel)
-
-    def bounds(self) -> Running:
-        """Running bounds on the region, where nothing overflows."""
-        found = self.context.running(self.state, self.format.name, self.radius, self.center)
-        if found.first is not None:
-            raise Rejected(f"an overflow is not excluded in {' '.join(self.program.place(found.first))}")
-        return found
-
-
 def check_rounding(claim: Claim, context: Context) -> Finding:
     """Bounds of the error of each output. They are true, whatever their method, if the running bounds are not larger."""
     s, method = Setting(claim, context), claim["parameters"].get("method")
@@ -223,6 +194,7 @@ def check_rounding(claim: Claim, context: Context) -> Finding:
     returned = f"{s.what} in {s.format.name}, inputs converted first, returns {each if s.kernel else both}"
     names = {f"eps_{name}": name for name in s.program.outputs}
     words = {"statement": f"{s.everywhere}, {returned} of those inputs.", "assumptions": s.assumptions}
+    words["semantics"] = s.semantics
     id, theorem = s.id + f"/{method}" * (method != "running"), f"{DOC}#{method}"
     theorem = "docs/theory/adjoint.md#adjoint" if method == "adjoint" else theorem
     agrees(claim, context, id=id, theorem=theorem, parameters=[*s.keys, "method"], bounds=names, **words)
@@ -249,13 +221,13 @@ def check_range(claim: Claim, context: Context) -> Finding:
     s, refuted = Setting(claim, context), claim["verdict"] == "refuted"
     parts = "partial sums included" if s.kernel else "partial sums and the second pass included"
     statement = f"{s.everywhere}, no operation of {s.what} in {s.format.name} overflows, {parts}."
-    words = {"statement": statement, "theorem": f"{DOC}#range", "assumptions": s.assumptions}
+    words = {"statement": statement, "theorem": f"{DOC}#range", "assumptions": s.assumptions, "semantics": s.semantics}
     bounds = () if refuted else ("max_magnitude",)
     agrees(claim, context, id=s.id, parameters=[*s.keys, "limit"], bounds=bounds, **words)
     if binary64(claim["parameters"]["limit"]) != s.format.largest:
         raise Rejected(f"its limit is not the largest number of {s.format.name}")
     if not refuted:
-        peak = Fraction(s.format.fl(s.bounds().peak))
+        peak = Fraction(s.bounds().peak)
         require_upper(claim, "max_magnitude", peak)
         return proved(claim, max_magnitude=peak)
     witness = context.witness(claim)
@@ -295,8 +267,10 @@ def check_enough(claim: Claim, context: Context) -> Finding:
         for c in context.claims.values()
         if c["kind"] in ("rounding", "range") and not c["id"].count("/majorant") + c["id"].count("/adjoint")
     ]
-    ids = {name: [c["id"] for c in counted if c["parameters"].get("format") == name] for name in FORMATS}
-    formats = sorted((f for f in FORMATS if ids[f]), key=lambda name: (FORMATS[name].precision, name))
+    names = dict.fromkeys(x for c in counted if (x := c["parameters"].get("format")) == c["id"].split("/")[1])
+    known = [format_named(name) for name in names]
+    ids = {f.name: [c["id"] for c in counted if c["parameters"].get("format") == f.name] for f in known}
+    formats = [f.name for f in sorted(known, key=lambda f: (f.precision, f.emax, f.name))]
     format = given.get("format")
     update = f"at every state and ball of this report one update in {format} is proved to stay in range and to return W"
     within = f"within {tol!r} (Frobenius norm) of the exact update"

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from certify.checker.document import Beyond, Rejected, parse_json, shown
+from certify.checker.formats import SERIAL, Order, order_named
 from certify.checker.saved import read
 
 ZERO = -1  # the id of an element that is no node: a known number, 0 unless `Program.known` says otherwise
@@ -21,13 +23,17 @@ Ids = list[int]
 class Program:
     """Numbered nodes: first the inputs, `inputs[name]` listing the flat positions that are no zeros; then `code`.
 
-    An operation is (name, operands, (layer, register), exponent), its operands nodes before it: sum (ids) left to right;
-    dot (ids, ids), products added left to right; sub (a, b); neg, relu (a); scale (a), by 2**exponent; overwrite (x, y, d),
-    x + d where d is the node y - x, exactly y; and const (number).
+    An operation is (name, operands, (layer, register), extra, its own format or ""), its operands nodes before it: sum
+    (ids) and dot (ids, ids) in the order of the program, if it keeps places with ZERO for a known zero; add, sub, mul (a, b);
+    scale (a), by 2**extra; overwrite (x, y, d), x + d where d is the node y - x, exactly y; select (p, q, x, y): x if p <= q,
+    or if p < q with extra 1, else y; cast (a): rounded to the operation's format; and const (number). The others are neg, relu,
+    abs, sqrt, exp, log, tanh, sigmoid (a) and div, max (a, b).
     """
 
     inputs: dict[str, Ids]
-    code: list[tuple[str, Any, tuple[str, str], int]] = field(default_factory=list)
+    order: Order = SERIAL
+    code: list[tuple[str, Any, tuple[str, str], int, str]] = field(default_factory=list)
+    formats: list[str] = field(default_factory=list)
     outputs: dict[str, Ids] = field(default_factory=dict)
     known: dict[str, list[float]] = field(default_factory=dict)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -35,17 +41,37 @@ class Program:
     def __post_init__(self) -> None:
         self.nodes = sum(map(len, self.inputs.values()))
 
-    def emit(self, op: str, operands: Any, place: tuple[str, str] = ("", ""), exponent: int = 0) -> int:
+    def emit(self, op: str, operands: Any, place: tuple[str, str] = ("", ""), extra: int = 0, own: str = "") -> int:
         """Append an operation; its node."""
-        self.code.append((op, operands, place, exponent))
+        self.code.append((op, operands, place, extra, own))
         self.nodes += 1
         return self.nodes - 1
 
     @property
     def operations(self) -> int:
         """How many scalar operations: a sum of n terms is n - 1, a dot of n is 2 n - 1."""
-        sizes: dict[str, Any] = {"const": lambda x: 0, "sum": lambda x: len(x) - 1, "dot": lambda x: 2 * len(x[0]) - 1}
-        return sum(sizes[op](operands) if op in sizes else 1 for op, operands, _, _ in self.code)
+        live = [
+            (op, sum(x >= 0 for x in (o[0] if op == "dot" else o)) if op in ("dot", "sum") else 0)
+            for op, o, *_ in self.code
+        ]
+        return sum(2 * n - 1 if op == "dot" else n - 1 if op == "sum" else op != "const" for op, n in live)
+
+    @cached_property
+    def nonnegative(self) -> list[bool]:
+        """Which nodes are not negative, computed or exact, whatever the inputs: by induction; fl is monotone, fl(0) = 0."""
+        n: list[bool] = [False] * (self.nodes - len(self.code))
+        for op, ids, *_ in self.code:
+            if op in ("dot", "mul", "div"):
+                pairs = zip(*ids, strict=True) if op == "dot" else [ids]
+                good = all(min(a, b) < 0 or (n[a] and n[b]) or (a == b and op != "div") for a, b in pairs)
+            elif op == "max":
+                good = n[ids[0]] or n[ids[1]]
+            elif op in ("sum", "add", "scale", "select", "cast"):
+                good = all(i < 0 or n[i] for i in (ids[2:] if op == "select" else ids))
+            else:
+                good = op in ("relu", "sqrt", "exp", "abs", "sigmoid") or (op == "const" and ids[0] >= 0)
+            n.append(good)
+        return n
 
     def place(self, node: int) -> tuple[str, str]:
         """The layer and register that compute a node; an empty layer and the name for an input."""
@@ -85,7 +111,7 @@ class _Block:
         return [self.node(op, x, exponent=exponent) if x >= 0 else ZERO for x in a]
 
     def add(self, a: Ids, b: Ids) -> Ids:
-        return [self.node("sum", x, y) if min(x, y) >= 0 else max(x, y) for x, y in zip(a, b, strict=True)]
+        return [self.node("add", x, y) if min(x, y) >= 0 else max(x, y) for x, y in zip(a, b, strict=True)]
 
     def sub(self, a: Ids, b: Ids) -> Ids:
         pairs = zip(a, b, strict=True)
@@ -93,12 +119,13 @@ class _Block:
 
     def dot(self, row: Ids, column: Ids) -> int:
         if ZERO in row or ZERO in column:
-            live = [k for k, pair in enumerate(zip(row, column, strict=True)) if min(pair) >= 0]
-            row, column = [row[k] for k in live], [column[k] for k in live]
-        return self.node("dot", row, column) if row else ZERO
+            pairs = [pair if min(pair) >= 0 else (ZERO, ZERO) for pair in zip(row, column, strict=True)]
+            live = pairs if self.program.order.keeps_places else [pair for pair in pairs if pair[0] >= 0]
+            row, column = [x for x, _ in live], [y for _, y in live]
+        return self.node("dot", row, column) if max(row, default=ZERO) >= 0 else ZERO
 
     def mul(self, a: Ids, b: Ids) -> Ids:
-        return [self.dot([x], [y]) for x, y in zip(a, b, strict=True)]
+        return [self.node("mul", x, y) if min(x, y) >= 0 else ZERO for x, y in zip(a, b, strict=True)]
 
     def matmul(self, a: Ids, b: Ids) -> Ids:
         rows, columns = [a[i : i + self.p] for i in range(0, len(a), self.p)], [b[j :: self.p] for j in range(self.p)]
@@ -106,7 +133,8 @@ class _Block:
 
     def total(self, a: Ids) -> Ids:
         terms = [x for x in a if x >= 0]
-        return [self.node("sum", *terms)] if len(terms) > 1 else terms or [ZERO]
+        kept = a if self.program.order.keeps_places else terms
+        return [self.node("sum", *kept)] if len(terms) > 1 else terms or [ZERO]
 
     def overwrite(self, x: Ids, y: Ids) -> Ids:
         """x + (y - x), how a residual stream replaces x by y; x + (0 - x) is 0, 0 + (y - 0) is y."""
@@ -124,14 +152,14 @@ class _Block:
         return S, Q
 
 
-def polyprox(M: list[list[int]], b: int, N: int) -> Program:
+def polyprox(M: list[list[int]], b: int, N: int, order: Order = SERIAL) -> Program:
     """One update of the Poly-prox block (arXiv 2610.10395, App. B) for W with the mask M, as its layers compute it."""
     p, s = len(M), N.bit_length() - 1
     n, mask = p * p, [m for row in M for m in row]
     if 4 * s * p**3 > MOST_OPERATIONS:
         raise Beyond(f"a block of p = {p} and N = {N} is larger than a checker expands")
     everywhere = {"Sigma": list(range(n)), "alpha": [0], "rho": [0], "gamma": [0], "lam": [0]}
-    program = Program({"W": [k for k in range(n) if mask[k]], **everywhere})
+    program = Program({"W": [k for k in range(n) if mask[k]], **everywhere}, order)
     ids = iter(range(program.nodes))
     W, Sigma = [next(ids) if m else ZERO for m in mask], [next(ids) for _ in mask]
     alpha, rho, gamma, lam = ([k] for k in ids)
@@ -164,8 +192,25 @@ def polyprox(M: list[list[int]], b: int, N: int) -> Program:
     return program
 
 
-_OPERATIONS = ("const", "sum", "sub", "dot", "neg", "relu", "scale", "overwrite")  # by their codes in a graph file
-_COUNTS = (1, 0, 2, 0, 1, 1, 1, 3)  # of operands; 0: any, in pairs for a dot
+# by their codes in a graph file; how many operands, 0 for any number, in pairs for a dot
+_OPERATIONS: tuple[str, ...] = (
+    "const",
+    "sum",
+    "sub",
+    "dot",
+    "neg",
+    "relu",
+    "scale",
+    "overwrite",
+    "div",
+    "sqrt",
+    "exp",
+    "log",
+    "max",
+    "abs",
+)
+_OPERATIONS += ("tanh", "sigmoid", "select", "cast")
+_COUNTS = (1, 0, 2, 0, 1, 1, 1, 3, 2, 1, 1, 1, 2, 1, 1, 1, 4, 1)
 
 
 def from_file(data: bytes) -> Program:
@@ -187,29 +232,38 @@ def from_file(data: bytes) -> Program:
         return list(found)
 
     op, at, operands = array("op", "uint8"), array("at", "int64"), array("operands")
-    exponent, place, constants = array("exponent"), array("place"), array("constants", "float64")
+    extra, place, constants = array("exponent"), array("place"), array("constants", "float64")
     outputs, places = listed("outputs"), listed("places", pair=True)
+    mixed = "formats" in saved.metadata or "format" in saved.tensors
+    formats, own = (listed("formats"), array("format")) if mixed else ([], [-1] * len(op))
     supports = {name: array(f"support/{name}", "uint8") for name in listed("inputs")}
-    program = Program({name: [k for k, x in enumerate(flags) if x] for name, flags in supports.items()})
+    order = order_named(saved.metadata.get("order"))
+    program = Program({name: [k for k, x in enumerate(flags) if x] for name, flags in supports.items()}, order)
+    program.formats = formats
     program.shapes = {name: saved.tensors[f"support/{name}"].shape for name in supports}
-    lengths = {len(op), len(at) - 1, len(exponent), len(place)}
-    if saved.metadata.get("order") != "serial" or not outputs or len(lengths) > 1:
-        raise Rejected("the graph file is not in the order serial, has no outputs, or arrays of different lengths")
+    if not outputs or len({len(op), len(at) - 1, len(extra), len(place), len(own)}) > 1:
+        raise Rejected("the graph file has no outputs, or arrays of different lengths")
     first = program.nodes
     for k, code in enumerate(op):
         if code >= len(_OPERATIONS):
             raise Beyond(f"the kernel has an operation of the code {code}, for which this checker has no rule")
         name, count = _OPERATIONS[code], _COUNTS[code]
         ids = operands[at[k] : at[k + 1]] if 0 <= at[k] <= at[k + 1] <= len(operands) else []
-        stop = len(constants) if name == "const" else program.nodes
+        stop, half, alone = len(constants) if name == "const" else program.nodes, len(ids) // 2, bool(extra[k])
         fits = ids and (len(ids) == count or (count == 0 and (name == "sum" or len(ids) % 2 == 0)))
-        if not fits or min(ids) < 0 or max(ids) >= stop or not 0 <= place[k] < len(places) or abs(exponent[k]) > 1023:
+        if name in ("sum", "dot") and alone:  # of two numbers, and none of the sums that the order is about
+            fits, name = len(ids) == 2 and extra[k] == 1, "add" if name == "sum" else "mul"
+        least = ZERO if name in ("sum", "dot") and order.keeps_places and max(ids, default=ZERO) >= 0 else 0
+        fits = fits and (name != "sum" or sum(i >= 0 for i in ids) > 1)
+        fits = fits and (name != "dot" or all((a < 0) == (b < 0) for a, b in zip(ids[:half], ids[half:], strict=True)))
+        fits = fits and (name != "select" or extra[k] in (0, 1)) and -1 <= own[k] < len(formats)
+        if not fits or min(ids) < least or max(ids) >= stop or not 0 <= place[k] < len(places) or abs(extra[k]) > 1023:
             raise Rejected(f"operation {k} of the graph file has operands that do not fit, or do not come before it")
         if name == "overwrite" and (ids[2] < first or program.code[ids[2] - first][:2] != ("sub", ids[1::-1])):
             raise Rejected(f"operation {k} of the graph file overwrites by something else than a difference")
-        half = len(ids) // 2
         parts = (ids[:half], ids[half:]) if name == "dot" else [constants[ids[0]]] if name == "const" else ids
-        program.emit(name, parts, (places[place[k]][0], places[place[k]][1]), exponent[k])
+        format = formats[own[k]] if own[k] >= 0 else ""
+        program.emit(name, parts, (places[place[k]][0], places[place[k]][1]), extra[k], format)
     for name in outputs:
         ids, known = array(f"ids/{name}"), array(f"known/{name}", "float64")
         program.outputs[name], program.known[name] = ids, known

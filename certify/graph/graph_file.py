@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from certify.errors import InputRejected
 from certify.graph.graph import ZERO, Graph, Ids, Instruction, Op
+from certify.graph.orders import order_named
 from certify.states import Saved, save
 
 #: What an operation of a file does, by its code: ADD and MUL are a sum and a dot of two terms and of one product.
@@ -36,20 +37,27 @@ def graph_tensors(graph: Graph) -> Saved:
     numbers: dict[tuple[str, str], int] = {}
     place = [numbers.setdefault((p.layer, p.register), len(numbers)) for p in graph.places]
     codes, counts, operands = [], [], [np.zeros(0, dtype=np.int32)]
+    order, alone = order_named(graph.order), []
     for i in graph.instructions():
         code = np.full(i.stop - i.start, CODES.index(_NAMES.get(i.op, i.op.name.lower())), dtype=np.uint8)
         table = _operands(i)
         empty = (table == ZERO).all(axis=1)  # a sum of known zeros is the constant 0, put after the others
         code[empty], table[empty, :1] = CODES.index("const"), len(graph.constants)
         codes.append(code)
-        counts.append((table != ZERO).sum(axis=1))
-        operands.append(table[table != ZERO])
+        # in a tree or in blocks known zeros hold their places
+        kept = table != ZERO
+        if i.op in (Op.SUM, Op.DOT) and order.kind in ("pairwise", "blocked"):
+            kept |= ~empty[:, None]
+        counts.append(kept.sum(axis=1))
+        operands.append(table[kept])
+        # beside an accumulator it matters which sums of two and products of two it is for
+        alone.append(int(bool(order.accumulator) and i.op in _NAMES))
     lanes = np.diff(graph.start)
     tensors: dict[str, npt.NDArray[Any]] = {
         "op": np.concatenate([np.zeros(0, dtype=np.uint8), *codes]),
         "at": np.cumsum(np.concatenate([[0], *counts]), dtype=np.int64),
         "operands": np.concatenate(operands),
-        "exponent": np.repeat(graph.exponent, lanes).astype(np.int32),
+        "exponent": np.repeat(graph.exponent + np.array(alone, dtype=np.int32), lanes).astype(np.int32),
         "place": np.repeat(np.array(place, dtype=np.int32)[graph.place], lanes),
         "constants": np.append(graph.constants, 0.0),
     }

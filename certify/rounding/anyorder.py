@@ -185,7 +185,8 @@ class EveryOrder(Running):
         # where x or y may be unrounded, the sums are of any numbers; and x may be rounded in one of them only
         before = outward(y[:2] + self.neg(x)[:2])
         first = np.where((x[OPEN] > 0) | (y[OPEN] > 0), self._rounding(before, magnitude(before)), first)
-        second = np.where(x[OPEN] > 0, self._rounding(ends, magnitude(ends)), second)
+        around = outward(ends) if self._double else ends  # of binary64 they have been rounded to nearest
+        second = np.where(x[OPEN] > 0, self._rounding(around, magnitude(around)), second)
         apart = np.where(x[OPEN] > 0, self._rounding(x[:2], magnitude(x)), 0.0)
         return first, (ends, m, second), apart
 

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 from certify.cases.case import Options
+from certify.cases.kernel.report import kernel_report
 from certify.cases.polyprox import State, saved_from
 from certify.cases.polyprox.case import PolyProx
 
 from certify.certificate import encode
 from certify.checker import Finding, Rejected, check
+from certify.graph.graph_file import graph_tensors
 from certify.states.safetensors_file import encode_safetensors
 
 Report = dict[str, Any]
@@ -83,3 +85,11 @@ def alone(report: Report, name: str) -> Report:
     claim = claim_of(report, name)
     rest = {key: value for key, value in report.items() if key != "required"}
     return rest | {"claims": [claim], "verdict": claim["verdict"]}
+
+
+def kernel_of(kernel: Any, inputs: Any, **options: Any) -> tuple[Report, bytes, Callable[[str], bytes]]:
+    """A report on a kernel, the bytes of its input file, and what reads its graph file."""
+    made = kernel_report(kernel, inputs, **{"samples": 0, **options})
+    report, graph = json.loads(encode(made)), graph_tensors(made.graph)
+    held = {report["subject"]["graph"]["file"]: encode_safetensors(graph.tensors, graph.metadata)}
+    return report, encode_safetensors(made.inputs, {}), lambda name: held[name] if name in held else no_files(name)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from certify.cases.kernel.report import kernel_report
 from certify.cases.polyprox import State, corpus
-from checker_reports import Report, changed, claim_of, no_files, report_of, small_states
+from checker_reports import Report, changed, claim_of, kernel_of, no_files, report_of, small_states
 
 from certify.certificate import side_files
 from certify.checker import check
@@ -113,6 +113,18 @@ def _kernel() -> Family:
     return _family(json.loads(held["r.json"]), state, files=files)
 
 
+def called(x: Any) -> Any:
+    """Functions of a library, a root, a quotient, a maximum, a selection; 'p' overflows coarse formats."""
+    e = np.exp(x - np.max(x))
+    return {"s": np.log(np.sum(e)), "w": np.where(x > 1, np.sqrt(np.abs(x)), np.tanh(x)) / 3, "p": x @ x}
+
+
+def _called(order: str, formats: list[str]) -> Family:
+    inputs = {"x": np.array([0.5, 30.0, -1.25, 1.5, 2.0])}
+    report, state, files = kernel_of(called, inputs, formats=formats, order=order, radius=2.0**-9)
+    return _family(report, state, files=files)
+
+
 def detached(report: Any) -> tuple[Any, dict[str, bytes]]:
     """The report, good or bad, with every witness in a file that can be, however small; and those files."""
     files, claims = dict[str, bytes](), []
@@ -146,5 +158,8 @@ def families() -> dict[str, Family]:
         "states": _family(*report_of(small_states(2, rho=1e3), formats=("float16", "float32"), update_tol=1e-2)),
         "replay": _family(*_stage(3, 4, 0, step="new", methods=("face",), formats=("float64",)), ["updates/float64"]),
         "kernel": _kernel(),
+        "any order": _called("any-order:float32", ["e4m3", "bfloat16,ftz"]),
+        "blocks": _called("blocked(2)", ["p=9,emin=-7,emax=9", "tf32"]),
+        "fused": _family(*report_of(small_states(), formats=("tf32",), order="fma", samples=1)),
     }
     return made | {"through": _through(made["replay"])}

@@ -136,7 +136,7 @@ def _without_local(found, k):
 
 
 def _without_second(found, k, m, r, put):
-    op, x, _, _ = found.program.code[k - found.first]
+    op, x, *_ = found.program.code[k - found.first]
     if op == "sub":
         return put(x[0], m, r)
     return Adjoint._back(found, k, m, r, put)

@@ -138,7 +138,7 @@ def test_bytes_of_a_graph_file_cannot_be_changed_unseen(made):
 
 
 @pytest.mark.parametrize("key", ["order", "inputs", "outputs", "places"])
-@pytest.mark.parametrize("text", ["", "[]", "1", '["x", "x"]', "[[1, 2]]", '{"a": 1}', "pairwise"])
+@pytest.mark.parametrize("text", ["", "[]", "1", '["x", "x"]', "[[1, 2]]", '{"a": 1}', "tree"])
 def test_metadata_of_a_graph_file_are_checked(key, text):
     """Names, places and the order of sums."""
     good = graph_tensors(GRAPH)

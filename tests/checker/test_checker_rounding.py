@@ -98,7 +98,7 @@ def random_program(rng):
         elif op == "const":
             program.emit("const", (rng.choice([0.1, -0.3, 3.0, 1 + 2.0**-9, 2.0**-30]),))
         elif op == "scale":
-            program.emit("scale", (ids[0],), exponent=rng.choice([-9, -2, -1, 1, 3]))
+            program.emit("scale", (ids[0],), extra=rng.choice([-9, -2, -1, 1, 3]))
         else:
             program.emit(op, (ids[0], ids[1]) if op == "sub" else (ids[0],))
     program.outputs = {"all": list(range(program.nodes))}
@@ -227,7 +227,7 @@ def test_roots_are_rounded_up():
 def test_products_just_above_a_power_of_two():
     """In binary64 they round down to it by more than half the spacing below it: the bound must see the exact product."""
     program = Program({"x": [0, 1]})
-    program.emit("dot", ([0], [1]))
+    program.emit("mul", (0, 1))
     rng, f, seen = random.Random(7), FORMATS["float64"], 0
     for _ in range(2000):
         a = 1 + rng.random()

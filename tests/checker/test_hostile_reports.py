@@ -203,7 +203,7 @@ HOSTILE_GRAPHS: list[tuple[str, Callable[[dict[str, Any], dict[str, str]], objec
     ("no support", array("support/x", None)),
     ("a large support", array("support/x", np.ones(4_000_000, np.uint8))),
     ("outputs beyond", entry("ids/z", 2**30)),
-    ("another order", lambda t, m: m.update(order="pairwise")),
+    ("an order that there is not", lambda t, m: m.update(order="tree")),
     ("inputs that are not there", lambda t, m: m.update(inputs='["A", "y"]')),
     ("deep metadata", lambda t, m: m.update(places="[" * 100_000)),
     ("places that are numbers", lambda t, m: m.update(places="[1e400]")),

@@ -75,6 +75,9 @@ USUAL = {
     "states": (["range/float16/serial/point/state=1", "range/float16/serial/ball/state=1"], 650),
     "replay": (["updates/float64"], 300),
     "through": (["updates/float64"], 300),
+    "any order": (["rounding/bfloat16,ftz/any-order:float32/ball", "range/e4m3/any-order:float32/ball"], 600),
+    "blocks": (["rounding/tf32/blocked(2)/point", "range/p=9,emin=-7,emax=9/blocked(2)/ball"], 600),
+    "fused": (["rounding/tf32/fma/ball", "exactness/point"], 400),
     "kernel": (["range/float16/serial/ball", "rounding/float32/serial/ball", "range/float32/serial/ball"], 1000),
 }
 

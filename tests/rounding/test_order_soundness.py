@@ -19,9 +19,10 @@ from random_kernels import (
 )
 from random_trees import any_floats
 
-from certify.arithmetic import Format, format_named
+from certify.arithmetic import BINARY64, Format, format_named
 from certify.graph import order_named
 from certify.rounding import Region, majorant
+from certify.rounding.anyorder import EveryOrder
 
 FORMATS = (
     *("float16", "bfloat16", "tf32", "float32", "float64", "e4m3", "e5m2", "e4m3,saturate", "e5m2,saturate"),
@@ -248,3 +249,12 @@ def test_majorants_hold_in_every_order_and_format(name, order):
 def test_the_formats_of_the_older_tests_are_in_this_one():
     """Nothing is tested only there."""
     assert set(PLAIN) <= set(FORMATS)
+
+
+def test_overwriting_an_unrounded_product_next_to_a_power_of_two():
+    """1 + 2**-53 is halfway between two binary64 numbers: that half ulp is charged, though the ends of the sum round to 1."""
+    every = EveryOrder(BINARY64)
+    x = np.array([[1.0], [1.0], [0.0], [1.0]])
+    y, difference = (np.array([[v], [v], [0.0], [0.0]]) for v in (1.0 + 2.0**-52, 2.0**-53))
+    _, (_, _, second), _ = every._replacing(x, y, difference)
+    assert second[0] >= 2.0**-53
