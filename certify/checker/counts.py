@@ -14,10 +14,11 @@ from flint import arb, arb_mat, ctx
 
 from certify.checker.curvature import BITS, ZERO, exact, length, norm, real
 from certify.checker.document import Beyond, Claim, Finding, Rejected, agrees, binary64, integer, proved, require_upper
+from certify.checker.emulation import emulate
+from certify.checker.formats import format_named
 from certify.checker.program import inputs_of
-from certify.checker.rounding import FORMATS, emulate
 from certify.checker.saved import State
-from certify.checker.stage import DOC, Ball, stage_of
+from certify.checker.stage import DOC, Ball, semantics_of, stage_of
 
 _SHARES = (14, 10, 6, 4, 2, 1, 0)  # v and q are step functions with steps at r / 2**k
 _LIMIT = 100_000  # updates, of the theorem and of a replay
@@ -26,11 +27,11 @@ _MOST_REPLAYED = 1_000_000_000  # operations, some minutes
 
 def check_updates(claim: Claim, context: Any) -> Finding:
     """After how many updates a saved state is within a tolerance of the fixed point."""
-    given, centre = claim["parameters"], stage_of(claim, context)
+    given, centre, order = claim["parameters"], stage_of(claim, context), claim["parameters"].get("order")
     format, tol = given.get("format"), binary64(given.get("tol"))
     replayed = integer(given.get("replayed"), 0, _LIMIT, "the number of replayed updates")
-    if claim["verdict"] != "certified" or format not in list(FORMATS) or given.get("order") != "serial":
-        raise Rejected("it is not certified, for a known format and serial sums")
+    if claim["verdict"] != "certified":
+        raise Rejected("a count is certified or undecided")
     first = f"{replayed} replayed updates, then at most count" if replayed else "at most count"
     start = (
         f"From {context.where(given['state'])}, after {first} updates of the block in {format} with the {given['step']}"
@@ -39,11 +40,13 @@ def check_updates(claim: Claim, context: Any) -> Finding:
     words = {"assumptions": ["IEEE arithmetic as in the rounding claims of this format"], "theorem": f"{DOC}#updates"}
     keys = ("state", "format", "order", "tol", "step", "gamma", "stage", "replayed", "radius", "through")
     bounds = {"parameters": keys, "bounds": ("count", "floor", "start", "q"), "optional": ("norm_count",)}
-    agrees(claim, context, id=f"updates/{format}", statement=statement, **bounds, **words)
+    agrees(
+        claim, context, id=f"updates/{format}", semantics=semantics_of(order), statement=statement, **bounds, **words
+    )
     with ctx.workprec(BITS):
-        ball = Ball(centre, context, format, binary64(given["radius"]))
+        ball = Ball(centre, context, format, order, binary64(given["radius"]))
         state = replace(context.state(given["state"]), gamma=centre.state.gamma, b=0)
-        W, U = _replay(state, context, format, replayed), centre.state.W
+        W, U = _replay(state, context, format, order, replayed), centre.state.W
         moved = {(i, j): Fraction(W[i][j]) - Fraction(U[i][j]) for i, j in centre.square}
         if {e for e, x in moved.items() if x} - set(ball.face):
             raise Rejected("the start is off the face of its ball")
@@ -55,7 +58,7 @@ def check_updates(claim: Claim, context: Any) -> Finding:
         if given["through"] == "":
             numbers["count"] = Fraction(_updates_to(ball, offset, Fraction(tol)))
         else:  # within its entry radius of U, one update leads into the inner ball and on its face
-            inner = Ball(centre, context, format, binary64(given["through"]))
+            inner = Ball(centre, context, format, order, binary64(given["through"]))
             reach = inner.entry_radius(inner.r - centre.d - inner.eps) - inner.drift
             last = _norm_count(inner.r + inner.drift, inner, Fraction(tol))
             numbers["count"] = Fraction(_updates_to(ball, offset, reach) + 1 + last)
@@ -64,13 +67,15 @@ def check_updates(claim: Claim, context: Any) -> Finding:
     return proved(claim, **numbers)
 
 
-def _replay(state: State, context: Any, format: str, updates: int) -> list[list[float]]:
+def _replay(state: State, context: Any, format: str, order: str, updates: int) -> list[list[float]]:
     """W after so many updates of the program."""
-    program, p = context.program(state), state.p
+    program, p = context.program(state, order), state.p
+    if updates and program.order.kind == "any-order":
+        raise Rejected("in any order there is no one update to replay")
     if updates * program.operations > _MOST_REPLAYED:
         raise Beyond(f"it takes {updates} updates of {program.operations} operations, more than this checker replays")
     for _ in range(updates):
-        values, first = emulate(program, FORMATS[format], inputs_of(program, state))
+        values, first = emulate(program, format_named(format), inputs_of(program, state))
         if first is not None and first <= max(program.outputs["W"]):
             raise Rejected("an update that it replays overflows")
         flat = program.values("W", values)

@@ -87,7 +87,7 @@ _FORMAT = re.compile(r"(\w+|p=(\d{1,2}),emin=(0|-?[1-9]\d{0,2}),emax=(0|-?[1-9]\
 def format_named(name: Any) -> Format:
     """The format of a name (docs/report-format.md#formats)."""
     if not isinstance(name, str):
-        raise Beyond(f"{shown(name)} is no format that this checker knows")
+        raise Rejected(f"{shown(name)} is no name of a format")
     return _format(name)
 
 

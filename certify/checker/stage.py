@@ -17,8 +17,8 @@ from flint import arb, arb_mat, ctx
 
 from certify.checker import document
 from certify.checker.curvature import BITS, Centre, Entries, each, exact
-from certify.checker.document import Claim, Finding, Rejected, agrees, binary64, number, proved, shown
-from certify.checker.rounding import FORMATS
+from certify.checker.document import Beyond, Claim, Finding, Rejected, agrees, binary64, number, proved, shown
+from certify.checker.formats import format_named, order_named
 
 DOC = "docs/theory/contraction.md"
 
@@ -26,9 +26,12 @@ DOC = "docs/theory/contraction.md"
 class Ball:
     """A ball around a centre, in a format, by the checker's own numbers; `face` are the entries not proved to become 0."""
 
-    def __init__(self, centre: Centre, context: Any, format: str, radius: float) -> None:
+    def __init__(self, centre: Centre, context: Any, format: str, order: str, radius: float) -> None:
         self.centre, self.radius, self.r, self.gamma = centre, radius, Fraction(radius), Fraction(centre.state.gamma)
-        bounds = context.running(centre.state, format, radius)
+        wide = order_named(order).accumulator
+        if wide and not wide.holds(format_named(format)):
+            raise Beyond(f"{wide.name} does not hold every number of {format}")
+        bounds = context.running(centre.state, format, radius, order=order)
         zeros = (x == (0, 0, 0) for x in zip(bounds.low, bounds.high, bounds.error, strict=True))
         inactive = {-1} | {k for k, zero in enumerate(zeros) if zero}
         ids = dict(zip(centre.square, bounds.program.outputs["W"], strict=True))
@@ -103,14 +106,17 @@ def stage_of(claim: Claim, context: Any) -> Centre:
     return centre_of(stage, context)
 
 
+def semantics_of(order: Any) -> str:
+    """Of one program, or of every one."""
+    return "any-order" if order_named(order).kind == "any-order" else "program"
+
+
 def check_contraction(claim: Claim, context: Any) -> Finding:
     """A contraction claim: certified by any method, as one proof serves them all, or refuted on the face."""
     given, refuted, method = claim["parameters"], claim["verdict"] == "refuted", claim["parameters"].get("method")
     known = ("face",) if refuted else ("global", "local", "interval", "face")
-    if method not in known or given.get("format") != "float64" or given.get("order") != "serial":
-        raise Rejected(
-            f"there is no method {shown(method)} with this verdict, or it is not about float64 and serial sums"
-        )
+    if method not in known or given.get("format") != "float64":
+        raise Rejected(f"there is no method {shown(method)} with this verdict, or it is not about float64")
     with ctx.workprec(BITS):
         centre, face = centre_of(claim, context), method == "face"
         ball = f"On the ball of Frobenius radius r around the centre U near {context.where(given['state'])}, with the"
@@ -118,8 +124,9 @@ def check_contraction(claim: Claim, context: Any) -> Finding:
         stays = "it and its float64 program stay in the ball, and it has exactly one fixed point there."
         words = {"statement": f"{ball} {update}, {stays}", "theorem": f"{DOC}#{'refutation' if refuted else method}"}
         names = ["q", "mu", "L_J", "d", "radius", "eps_W", "floor"] + ["entry_radius"] * face
+        words |= {"assumptions": ["IEEE arithmetic as in the rounding claims of float64"]}
         agrees(
-            claim, context, id=f"contraction/{method}", assumptions=["IEEE arithmetic as in the rounding claims of float64"],
+            claim, context, id=f"contraction/{method}", semantics=semantics_of(given.get("order")),
             parameters=("state", "method", "step", "gamma", "format", "order", "tol"), **words,
             bounds=["kappa", "cube"] if refuted else names, optional=["smallest_radius"] * (face and not refuted),
         )  # fmt: skip
@@ -131,7 +138,8 @@ def _certified(claim: Claim, centre: Centre, context: Any, tol: Fraction) -> Fin
     """mu, L_J, d and eps_W are not better than the checker's own; the other numbers follow from those claimed."""
     bounds, method = claim["bounds"], claim["parameters"]["method"]
     mu, L, q, d, eps = (number(bounds[name]) for name in ("mu", "L_J", "q", "d", "eps_W"))
-    ball = Ball(centre, context, "float64", binary64(bounds["radius"]))
+    order = claim["parameters"]["order"]
+    ball = Ball(centre, context, "float64", order, binary64(bounds["radius"]))
     own = dict(zip(("mu", "L_J"), ball.curvature(method), strict=True))
     own |= {"d": ball.d, "eps_W": ball.eps, "q": ball.lipschitz(mu, L)}
     if not (0 <= q < 1 and d + eps <= (1 - q) * ball.r):
@@ -143,7 +151,7 @@ def _certified(claim: Claim, centre: Centre, context: Any, tol: Fraction) -> Fin
         require = document.require_lower if name in ("mu", "entry_radius") else document.require_upper
         require(claim, name, value)
     smallest = bounds.get("smallest_radius")
-    if smallest is not None and not Ball(centre, context, "float64", binary64(smallest)).floor < tol:
+    if smallest is not None and not Ball(centre, context, "float64", order, binary64(smallest)).floor < tol:
         raise Rejected("the smallest ball does not reach the tolerance")
     return proved(claim, **own)
 
@@ -183,26 +191,26 @@ def _refuted(claim: Claim, centre: Centre, context: Any) -> Finding:
 
 def check_precision(claim: Claim, context: Any) -> Finding:
     """The coarsest format that is proved to be enough for a tolerance."""
-    given, centre = claim["parameters"], stage_of(claim, context)
+    given, centre, order = claim["parameters"], stage_of(claim, context), claim["parameters"].get("order")
     tol, radius = binary64(given.get("tol")), binary64(given.get("radius"))
     format, formats = given.get("format"), given.get("formats")
-    known = isinstance(formats, list) and all(f in list(FORMATS) for f in formats) and format in formats
+    known = isinstance(formats, list) and all(isinstance(f, str) for f in formats) and format in formats
     if claim["verdict"] != "certified" or not known:
         raise Rejected("its verdict or its list of formats is not one that it can have")
-    if sorted(set(formats), key=lambda f: (FORMATS[f].precision, f)) != formats:
-        raise Rejected("its formats are not listed from coarse to fine")
     stage = f"the fixed stage of {context.where(given['state'])}, with the {given['step']} step size"
     certified = f"is certified on a ball to come within {tol!r} of its fixed point and stay there"
     last = f"of {', '.join(formats)}, no coarser format is proved to be."
     words = {"statement": f"{format} is enough: in it {stage}, {certified}; {last}", "theorem": f"{DOC}#precision"}
-    keys = ("state", "tol", "format", "formats", "step", "gamma", "stage", "radius")
-    agrees(claim, context, id=f"precision/{tol!r}", parameters=keys, **words)
+    keys = ("state", "tol", "format", "formats", "order", "step", "gamma", "stage", "radius")
+    agrees(claim, context, id=f"precision/{tol!r}", parameters=keys, semantics=semantics_of(order), **words)
+    if sorted(set(formats), key=lambda f: (format_named(f).precision, f)) != formats:
+        raise Rejected("its formats are not listed from coarse to fine")
     for other in (c for c in context.claims.values() if c["kind"] == "updates" and c["verdict"] == "certified"):
         same = all(other["parameters"].get(k) == given[k] for k in ("state", "tol"))
         if same and other["parameters"].get("format") in formats[: formats.index(format)]:
             raise Rejected(f"claim {other['id']} shows that a coarser format is enough")
     with ctx.workprec(BITS):
-        floor = Ball(centre, context, format, radius).floor
+        floor = Ball(centre, context, format, order, radius).floor
     if not floor < Fraction(tol):
         raise Rejected(f"rounding in {format} is not proved to stay within the tolerance")
     return proved(claim, floor=floor)

@@ -62,8 +62,8 @@ def test_the_program_is_as_near_as_the_count_says() -> None:
     claim = updates_claim(claims)
     centre = centre_of(claims[3], context)
     with ctx.workprec(BITS):
-        ball = Ball(centre, context, "float64", float.fromhex(claim["parameters"]["radius"]))
-    W = np.array(counts._replay(context.only, context, "float64", int(claim["bounds"]["count"])))
+        ball = Ball(centre, context, "float64", "serial", float.fromhex(claim["parameters"]["radius"]))
+    W = np.array(counts._replay(context.only, context, "float64", "serial", int(claim["bounds"]["count"])))
     slack = float(ball.d / (1 - ball.q))
     assert np.linalg.norm(W - np.array(centre.state.W)) <= 1e-6 + slack
 
@@ -76,7 +76,7 @@ def test_a_replay_is_the_literal_program() -> None:
     for _ in range(3):
         W = program.values("W", emulate(program, FORMATS["float32"], values)[0])
         values = inputs_of(program, replace(context.only, W=[W[0:3], W[3:6], W[6:9]]))
-    assert counts._replay(context.only, context, "float32", 3) == [W[0:3], W[3:6], W[6:9]]
+    assert counts._replay(context.only, context, "float32", "serial", 3) == [W[0:3], W[3:6], W[6:9]]
 
 
 def test_a_replay_that_overflows_proves_nothing() -> None:
@@ -84,7 +84,7 @@ def test_a_replay_that_overflows_proves_nothing() -> None:
     wild = replace(FIXED, gamma=1e300, b=0)
     context = StageContext(snapshot(3, 1, 0), [])
     with pytest.raises(Rejected, match="overflows"):
-        counts._replay(wild, context, "float64", 5)
+        counts._replay(wild, context, "float64", "serial", 5)
 
 
 class Simple:
@@ -131,7 +131,7 @@ def linear(gamma: float, seed: int, scale: float) -> tuple[Ball, list[arb]]:
     for j, rows in enumerate(blocks):
         U[rows, j] = np.linalg.solve(S[np.ix_(rows, rows)], S[rows, j])
     context = StageContext(state, [])
-    ball = Ball(Centre(plain(state, W=U)), context, "float64", scale)
+    ball = Ball(Centre(plain(state, W=U)), context, "float64", "serial", scale)
     return ball, [arb(x) for x in rng.uniform(-1, 1, size=6) * scale / 3]
 
 
@@ -176,8 +176,8 @@ SPOILED = [
     (lambda c: c["parameters"].update(replayed=-1), "replayed"),
     (lambda c: c["parameters"].update(replayed=True), "replayed"),
     (lambda c: c["parameters"].update(format="float32"), "id"),
-    (lambda c: c["parameters"].update(format=["float64"]), "format"),
-    (lambda c: c["parameters"].update(order="any"), "serial"),
+    (lambda c: c["parameters"].update(format=["float64"]), "id"),
+    (lambda c: c["parameters"].update(order="any"), "order"),
     (lambda c: c["parameters"].update(tol="0x1p-3"), "statement"),
     (lambda c: c["parameters"].update(stage="contraction/interval"), "stage"),
     (lambda c: c["parameters"].update(stage="updates/float64"), "rests on"),
@@ -267,11 +267,11 @@ def test_a_count_through_an_inner_ball_is_proved_again() -> None:
         context = StageContext(state, claims)
         centre = centre_of(claims[3], context)
         outer, ball = (
-            Ball(centre, context, "float64", float.fromhex(x))
+            Ball(centre, context, "float64", "serial", float.fromhex(x))
             for x in (updates_claim(claims)["parameters"]["radius"], inner)
         )
         stepped = replace(context.only, gamma=centre.state.gamma, b=0)
-        W = counts._replay(stepped, context, "float64", updates_claim(claims)["parameters"]["replayed"])
+        W = counts._replay(stepped, context, "float64", "serial", updates_claim(claims)["parameters"]["replayed"])
         offset = [real(Fraction(W[i][j]) - Fraction(centre.state.W[i][j])) * centre.signs[i, j] for i, j in outer.face]
         drift = ball.d / (1 - ball.q)
         reach = ball.entry_radius(Fraction(ball.radius) - ball.d - ball.eps) - drift

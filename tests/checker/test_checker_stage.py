@@ -87,7 +87,7 @@ def test_a_global_claim_is_proved_again() -> None:
         (lambda c: c["parameters"].update(step="old"), "step"),
         (lambda c: c["parameters"].update(method="any"), "method"),
         (lambda c: c["parameters"].update(format="float32"), "float64"),
-        (lambda c: c["parameters"].update(order="pairwise"), "serial"),
+        (lambda c: c["parameters"].update(order="sorted"), "order"),
         (lambda c: c["parameters"].update(state=1), "state"),
         (lambda c: c["parameters"].pop("tol"), "parameters"),
         (lambda c: c["witness"]["center"].pop(), "list of 9 numbers"),
@@ -245,7 +245,7 @@ def test_slopes_that_vary_in_the_cube_count(monkeypatch: pytest.MonkeyPatch) -> 
     [
         (lambda c: c["parameters"].update(tol="0x1p-60"), "id"),
         (lambda c: c["parameters"].update(format="float16"), "formats"),
-        (lambda c: c["parameters"].update(formats=["float64", "float32"]), "coarse"),
+        (lambda c: c["parameters"].update(formats=["float64", "float32"]), "statement"),
         (lambda c: c["parameters"].update(formats=["float64"]), "statement"),
         (lambda c: c["parameters"].update(formats=[]), "formats"),
         (lambda c: c["parameters"].update(formats=None), "formats"),

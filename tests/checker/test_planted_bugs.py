@@ -25,8 +25,9 @@ from certify.arithmetic import Format
 from certify.certificate import encode
 from certify.checker import Rejected, check
 from certify.contraction import fixed_stage
-from certify.graph import orders
+from certify.graph import chains
 from certify.rounding import bounds, local
+from certify.rounding.batch import _Batch
 from certify.rounding.majorant import Majorant
 from certify.rounding.running import Running
 from certify.states.safetensors_file import encode_safetensors
@@ -104,7 +105,7 @@ BUGS: list[tuple[str, str, Plant, int]] = [
         sys.modules["certify.rounding.running"], "magnitude", lambda a: np.minimum(np.abs(a[0]), np.abs(a[1]))), 2),
     ("rounding.running", "inputs are converted without error", instead(Running, "enclose", lambda good:
         lambda self, low, high: good(self, low, high) * np.array([1, 1, 0]).reshape(3, *[1] * np.ndim(low))), 2),
-    ("rounding.running", "magnitudes not noted", lambda p: p.setattr(Running, "note", lambda self, m: None), 2),
+    ("rounding.batch", "magnitudes not noted", lambda p: p.setattr(_Batch, "note", lambda self, m: None), 2),
     ("rounding.local", "half of half an ulp", instead(
         local.Local, "_half_ulp", lambda good: lambda self, m: good(self, m) / 2), 2),
     ("rounding.bounds", "the largest entry for the norm", lambda p: p.setattr(
@@ -112,8 +113,8 @@ BUGS: list[tuple[str, str, Plant, int]] = [
     ("rounding.region", "half the radius", instead(certificates, "ball", narrower), 2),
     ("rounding.majorant", "sums forget the errors of their terms", instead(Majorant, "_total", lambda good:
         lambda self, size, carried, live, k, terms: good(self, size, carried * 0, live, k, terms)), 2),
-    ("graph.orders", "a term dropped", instead(orders.Order, "total", lambda good:
-        lambda self, arithmetic, term, n: good(self, arithmetic, term, max(n - 1, 1))), 2),
+    ("graph.chains", "a term dropped", instead(chains, "total", lambda good:
+        lambda order, arithmetic, terms, n, lanes: good(order, arithmetic, terms, max(n - 1, 1), lanes)), 2),
     ("cases.polyprox.block", "a layer missing", instead(certificates, "block", shallow), 2),
     ("cases.claims", "published below the bound", lambda p: p.setattr(
         program_claims, "relaxed_up", lambda x: x * (1 - 2.0**-20)), 2),

@@ -103,12 +103,19 @@ def test_other_sentences_about_a_library_are_rejected(sentences: list[str]) -> N
 
 
 @pytest.mark.parametrize("name", [
-    "float12", "p=11", "p=0,emin=1,emax=2", "p=25,emin=-9,emax=9", "", None, 3, [], "p=5,emin=-401,emax=9",
+    "float12", "p=11", "p=0,emin=1,emax=2", "p=25,emin=-9,emax=9", "", "p=5,emin=-401,emax=9",
     "float16,saturate,ftz", "float16,ftz,ftz", "p=011,emin=-9,emax=9",
 ])  # fmt: skip
-def test_unknown_formats_are_beyond_the_checker(name: Any) -> None:
+def test_unknown_formats_are_beyond_the_checker(name: str) -> None:
     """Not emulated here, or not the name of a format."""
     with pytest.raises(Beyond):
+        format_named(name)
+
+
+@pytest.mark.parametrize("name", [None, 3, []])
+def test_what_is_no_name_is_no_format(name: Any) -> None:
+    """Ill-formed, not unknown."""
+    with pytest.raises(Rejected):
         format_named(name)
 
 

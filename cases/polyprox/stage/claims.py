@@ -140,8 +140,9 @@ class StageCertifier:
         tol = self.options.tol
         names = [format.name for format in self.formats]
         best = next((s for f in self.formats if (s := self.search(f)).smallest is not None), None)
+        order = order_in(self.options.order, BINARY64 if best is None else best.problem.format)
         parameters: dict[str, Any] = {"state": self.index, "tol": to_hex(tol), "format": "none", "formats": names}
-        parameters |= self._stage()
+        parameters |= {"order": order, **self._stage()}
         verdict, reason = Verdict.UNDECIDED, ""
         if best is None or best.smallest is None:
             why = self.found.reason or "the rounding floor is higher"
@@ -157,7 +158,7 @@ class StageCertifier:
             statement=f"{enough} is enough: in it the fixed stage of {self.where}, with the {self.options.step} step size, "
             f"is certified on a ball to come within {tol!r} of its fixed point and stay there; of {', '.join(names)}, no "
             "coarser format is proved to be.",
-            semantics="program",
+            semantics=semantics_of(order),
             parameters=parameters,
             verdict=verdict,
             reason=reason,
