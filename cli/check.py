@@ -13,7 +13,7 @@ Examples:
   python -m certify.checker report.json
 \b
 Without --state, the file beside the report that fits it is taken: its tensors
-have the digests of the report. Files that the report names must lie there too.
+have the digests of the report. Files that it names must lie there too.
 `python -m certify.checker` is the same command and needs python-flint alone.
 \b
 Exit codes: 0 every certified or refuted claim is proved again, 1 nothing is
