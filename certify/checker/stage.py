@@ -122,11 +122,15 @@ def check_contraction(claim: Claim, context: Any) -> Finding:
         ball = f"On the ball of Frobenius radius r around the centre U near {context.where(given['state'])}, with the"
         update = f"{given['step']} step size, the fixed-stage update is q-Lipschitz with q < 1{' on its face' * face}"
         stays = "it and its float64 program stay in the ball, and it has exactly one fixed point there."
-        words = {"statement": f"{ball} {update}, {stays}", "theorem": f"{DOC}#{'refutation' if refuted else method}"}
+        words: dict[str, Any] = {
+            "statement": f"{ball} {update}, {stays}",
+            "theorem": f"{DOC}#{'refutation' if refuted else method}",
+        }
         names = ["q", "mu", "L_J", "d", "radius", "eps_W", "floor"] + ["entry_radius"] * face
         words |= {"assumptions": ["IEEE arithmetic as in the rounding claims of float64"]}
+        words |= {"semantics": semantics_of(given.get("order"))}
         agrees(
-            claim, context, id=f"contraction/{method}", semantics=semantics_of(given.get("order")),
+            claim, context, id=f"contraction/{method}",
             parameters=("state", "method", "step", "gamma", "format", "order", "tol"), **words,
             bounds=["kappa", "cube"] if refuted else names, optional=["smallest_radius"] * (face and not refuted),
         )  # fmt: skip
