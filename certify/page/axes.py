@@ -24,10 +24,10 @@ def colour_of(format: str) -> str:
 
 
 def readable(text: Any) -> str:
-    """A name from a report as a label: a short word in ASCII, which every font and every SVG can hold."""
+    """A name from a report as a label: short, of plain ASCII, which every font and every SVG can hold."""
     if not isinstance(text, str) or not text:
         return "-"
-    return re.sub(r"[^A-Za-z0-9_.+()-]", "?", text[:16])
+    return re.sub(r"[^A-Za-z0-9_.+,=() -]", "?", text[:16])
 
 
 def power(value: float) -> str:

@@ -126,7 +126,7 @@ def test_drawings_take_their_colours_from_the_page():
 def adjoint(format, region="point", **changes):
     """An adjoint claim with the shares of its layers."""
     claim = rounding(format, 0, region)
-    shares = [[x, f"{share}"] for x, share in zip(LAYERS, (0.1, 0.2, 0.65, 0.05), strict=True)]
+    shares = [[f"layer {x}", f"{share}"] for x, share in zip(LAYERS, (0.1, 0.2, 0.65, 0.05), strict=True)]
     parameters = {**claim.parameters, "method": "adjoint"}
     return rounding(format, 0, region, parameters=parameters, observed={"shares": shares}, **changes)
 
@@ -135,11 +135,11 @@ def test_a_heat_strip_has_a_cell_for_each_layer():
     """A row for each adjoint claim; the hotter the more opaque; the pointer reads layer and share."""
     strips = strips_of([rounding("float32", 0), adjoint("float32"), adjoint("float64", "ball")])
     assert [strip.name for strip in strips] == ["float32 at the state", "float64 on the ball"]
-    assert hottest(strips[0]) == (LAYERS[2], 0.65)
+    assert hottest(strips[0]) == (f"layer {LAYERS[2]}", 0.65)
     svg = draw_strips(strips, 'a "label" <b>')
     assert svg.count("<rect") == 2 * len(LAYERS)
     assert re.findall(r'fill-opacity="([^"]*)"', svg)[:4] == ["0.10", "0.20", "0.65", "0.06"]
-    assert f"<title>{LAYERS[2]}: 65%</title>" in svg
+    assert f"<title>layer {LAYERS[2]}: 65%</title>" in svg
     assert "<b>" not in svg and "style=" not in svg
 
 
