@@ -1,16 +1,16 @@
 """Stochastic rounding, emulated with exact probabilities: every run computes other floats.
 
-A number y between two neighbours lo < hi of the format becomes hi with probability (y - lo) / (hi - lo) and lo otherwise, so that
-the result is y on average; numbers of the format stay. Each operation draws by itself.
+A number y between two neighbours lo < hi of the format becomes hi with probability (y - lo) / (hi - lo) and lo otherwise, so
+that the result is y on average; numbers of the format stay. Each operation draws by itself.
 
-**Theorem (exact probabilities).** Let U be uniform on [0, 1), known to lie in [k 2**-53, (k + 1) 2**-53) with k drawn, and let q be
-within t of the share (y - lo) / (hi - lo). If k 2**-53 is farther than t + 2**-53 from q, the comparison of U with q is that with the
-share. In the other lanes rationals compare, and more bits of U are drawn until they decide. So the result is hi with the
-probability of U < share, exactly, but for the generator's own quality. QED
+**Theorem (exact probabilities).** Let U be uniform on [0, 1), known to lie in [k 2**-53, (k + 1) 2**-53) with k drawn, and let
+q be within t of the share (y - lo) / (hi - lo). If k 2**-53 is farther than t + 2**-53 from q, U is on the same side of the
+share as k 2**-53 is of q. In the other lanes rationals compare, and more bits of U are drawn until they decide. So the result
+is hi with the probability of U < share, exactly, but for the generator's own quality. QED
 
-For p <= 24 q comes from y rounded to odd in binary64, which keeps lo, hi and is within 2**-53 |y| of y: t = 2**-26 will do. In binary64
-sums have their exact error (`certify.arithmetic.errorfree`), of which q is a quotient rounded once; other operations are decided
-in rationals lane by lane, slowly.
+For p <= 24 q comes from y rounded to odd in binary64, which keeps lo and hi and is within 2**-52 |y| of y: t = 2**-28. In
+binary64 sums have their exact error (`certify.arithmetic.errorfree`), of which q is a quotient rounded once; other operations
+are decided in rationals lane by lane, slowly.
 
 Inputs and constants are converted to nearest; exp, log, tanh and sigmoid are correctly rounded: a library draws nothing. What
 rounds to more than the largest number overflows as the format says. Sources: Croci et al., "Stochastic rounding:
@@ -24,7 +24,6 @@ from fractions import Fraction
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
 from certify.arithmetic.enclosure import step_down, step_up
 from certify.arithmetic.errorfree import product_is_exact, quotient_to_odd, root_to_odd, sum_error, sum_to_odd
@@ -44,7 +43,8 @@ Sign = Callable[[Fraction], int]
 def neighbours(format: Format, x: Floats) -> tuple[Floats, Floats, Floats]:
     """The numbers around x of a format with p <= 24, the same twice if x is one, and (x - lo) / (hi - lo) or 0, exact.
 
-    Exponents are not limited above: numbers beyond the largest are neighbours like any other. Of what is not finite the result says nothing.
+    Exponents are not limited above: numbers beyond the largest are neighbours like any other. Of an infinity or a NaN the
+    result says nothing.
     """
     finite = np.isfinite(x)
     x = np.where(finite, x, 0.0)

@@ -1,15 +1,15 @@
 """Running bounds that hold for every outcome of stochastic rounding (docs/theory/probable.md#outcomes).
 
-A result y becomes one of its two neighbours in the format, so it moves by less than their distance, where rounding to nearest moves
-it by at most half of that. Rules differ from `certify.rounding.running` in three ways:
+A result y becomes one of its two neighbours in the format, so it moves by less than their distance, where rounding to nearest
+moves it by at most half of that. Rules differ from `certify.rounding.running` in three ways:
 
 - lo is rounded down and hi up: the neighbours of a number between lo and hi lie between these;
-- local terms are full spacings, 2 h(m) and at least the smallest subnormal number, and never the distance to a particular number
-  such as 0 or an operand, which stochastic rounding need not choose;
+- local terms are full spacings, 2 h(m) and at least the smallest subnormal number, and never the distance to a particular
+  number such as 0 or an operand, which stochastic rounding need not choose;
 - overwriting, `x + (y - x)`, is an addition like any other.
 
-Sums of numbers of the format that are exact stay exact. Inputs and constants are converted to nearest, and a library's functions
-are within their ulps whatever they draw.
+Sums of numbers of the format that are exact stay exact. Inputs and constants are converted to nearest, and a library's
+functions are within their ulps whatever they draw.
 """
 
 from __future__ import annotations

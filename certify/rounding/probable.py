@@ -1,13 +1,13 @@
 """Probable bounds: what the errors of a program with stochastic rounding exceed with a small probability only.
 
-**Theorem** (docs/theory/probable.md#bound). Let every rounding of a program be stochastic: a result y, given all roundings before
-it, becomes one of its two neighbours, and y on average. For an input of the region, with adjoints within R_k of fixed numbers a_k,
-with probability at least 1 - delta
+**Theorem** (docs/theory/probable.md#bound). Let every rounding of a program be stochastic: a result y, given all roundings
+before it, becomes one of its two neighbours, and y on average. For an input of the region, with adjoints within R_k of fixed
+numbers a_k, with probability at least 1 - delta
 
     |computed - exact| <= sqrt(log(2 / delta) / 2 sum_k a_k^2 c_k^2) + sum_k R_k c_k + sum_j |A_j| r_j,
 
-k over the roundings that are drawn, c_k the spacing of the format below the largest result, and j over errors that are not drawn:
-conversions, library functions, nodes that were cut. Of several results each has its share of delta.
+k over the roundings that are drawn, c_k the spacing of the format below the largest result, and j over errors that are not
+drawn: conversions, library functions, nodes that were cut. Of several results each has its share of delta.
 
 Such a bound is no proof about one run, and is never put beside proved ones without its name.
 """
@@ -37,8 +37,8 @@ from certify.rounding.secants import Mask, Secants, secants
 from certify.rounding.sweep import Sweep, products
 
 ASSUMPTIONS = (
-    "every addition, subtraction, product, quotient, root and scaling rounds stochastically: given all roundings before it, its "
-    "result is one of the two numbers of the format around the exact result, and equal to that on average",
+    "every addition, subtraction, product, quotient, root and scaling rounds stochastically: given all roundings before "
+    "it, its result is one of the two numbers of the format around the exact result, and equal to that on average",
     "inputs and constants are converted to nearest, ties to even",
 )
 #: Operations each of whose results is one rounding, drawn by itself. Others are exact, or their errors are not drawn.
@@ -88,7 +88,7 @@ def probable(
     confidence: float | str | Fraction = 0.999999,
     libm: str | Libm | None = None,
 ) -> Probable:
-    """Bounds of `graph` in `format` with stochastic rounding, which hold with probability `confidence`, at each input in `region`.
+    """Bounds of `graph` in `format` with stochastic rounding, which hold with that confidence at each input in `region`.
 
     Parameters
     ----------
@@ -100,8 +100,8 @@ def probable(
     Raises
     ------
     OrderUnspecified : the graph has sums without an order, or in any order.
-    InputRejected : an input is missing, there is no such output, the confidence is no such number, or stochastic rounding has no
-        model of what the program uses: accumulators, fused operations, several formats, flushing to zero.
+    InputRejected : an input is missing, there is no such output, the confidence is no such number, or stochastic rounding has
+        no model of what the program uses: accumulators, fused operations, several formats, flushing to zero.
     """
     names = list(graph.outputs) if outputs is None else list(outputs)
     for name in names:
@@ -161,8 +161,10 @@ def drawn_nodes(linear: Secants) -> Mask:
 
 
 def deviations_allowed(delta: Fraction) -> float:
-    """At least sqrt(log(2 / delta) / 2): with errors that are drawn from intervals of lengths l_k, independently or one after the
-    other, their sum exceeds this times sqrt(sum_k l_k^2) with probability delta at most (docs/theory/probable.md#martingale).
+    """At least sqrt(log(2 / delta) / 2).
+
+    A sum of errors that are 0 on average, drawn one after the other from intervals of lengths l_k, exceeds this times
+    sqrt(sum_k l_k^2) with probability delta at most (docs/theory/probable.md#martingale).
     """
     x = round_down(delta / 2)
     if x < _LEAST:

@@ -1,5 +1,6 @@
 """Stochastic rounding as emulated: neighbours only, unbiased, exact probabilities, and what it refuses."""
 
+# ruff: noqa: D102  (methods here override documented ones)
 from fractions import Fraction
 
 import numpy as np
@@ -119,7 +120,12 @@ def test_the_mean_is_the_exact_result(f, name, a, b):
 
 def test_products_and_quotients_of_binary64_are_unbiased():
     """As above where rationals decide, in 4000 draws; a product that underflows among them."""
-    for name, a, b in (("mul", 1.1, 1.3), ("div", 1.0, 3.0), ("mul", 3.0 * 2.0**-1074, 0.4), ("mul", 1.7e-160, 1.9e-161)):
+    for name, a, b in (
+        ("mul", 1.1, 1.3),
+        ("div", 1.0, 3.0),
+        ("mul", 3.0 * 2.0**-1074, 0.4),
+        ("mul", 1.7e-160, 1.9e-161),
+    ):
         y = EXACT[name](Fraction(a), Fraction(b))
         lo, hi = _around(y, BINARY64)
         share = float((y - lo) / (hi - lo))

@@ -1,5 +1,6 @@
 """Bounds for every outcome of stochastic rounding: no run is outside, however its roundings are drawn."""
 
+# ruff: noqa: D102  (methods here override documented ones)
 import numpy as np
 import pytest
 from random_kernels import PLAIN, Box, Tally, check, random_case
