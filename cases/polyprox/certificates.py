@@ -152,7 +152,7 @@ class Certifier:
         return claims
 
     def probable(self, format: Format) -> list[Claim]:
-        """What holds with the confidence asked for under stochastic rounding: at the state, and on the ball; none if unasked."""
+        """What holds with the confidence asked for under stochastic rounding, at the state and on the ball; none if unasked."""
         if self.options.confidence is None:
             return []
         confidence, radius = confidence_of(self.options.confidence), self.options.radius
