@@ -88,7 +88,7 @@ class EveryOutcome(Running):
         """The ends of a + b, outward or to odd; m; and the spacing below m, unless the sum is exact."""
         if self._double:
             near = a[:2] + b[:2]
-            error = sum_error(*np.broadcast_arrays(a[:2], b[:2]), near)
+            error = sum_error(a[:2], b[:2], near)
             low = np.where(error[LOW] < 0, step_down(near[LOW]), near[LOW])
             ends = np.stack([low, np.where(error[HIGH] > 0, step_up(near[HIGH]), near[HIGH])])
         else:
