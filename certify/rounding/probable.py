@@ -27,7 +27,7 @@ from certify.arithmetic.enclosure import step_up
 from certify.arithmetic.libm import Libm, chosen_library
 from certify.arithmetic.stochastic import refuse
 from certify.errors import InputRejected
-from certify.graph import ZERO, Graph, Op, evaluate, lower
+from certify.graph import ZERO, Graph, Op, evaluate, lower, order_named
 from certify.rounding.adjoint import unique_nodes
 from certify.rounding.bounds import Bounds
 from certify.rounding.local import ERROR, HIGH, LOW, TINY, UP, magnitude
@@ -99,9 +99,10 @@ def probable(
 
     Raises
     ------
-    OrderUnspecified : the graph has sums without an order, or in any order.
+    OrderUnspecified : the graph has sums without an order.
     InputRejected : an input is missing, there is no such output, the confidence is no such number, or stochastic rounding has
-        no model of what the program uses: accumulators, fused operations, several formats, flushing to zero.
+        no model of what the program uses: any order, accumulators, fused operations, several formats, flushing to
+        zero.
     """
     names = list(graph.outputs) if outputs is None else list(outputs)
     for name in names:
@@ -110,6 +111,9 @@ def probable(
     confidence = confidence_of(confidence)
     if graph.format_names:
         refuse("several formats in one program")
+    order = None if graph.order is None else order_named(graph.order)
+    if order is not None and (order.is_any or order.kind == "fma" or order.accumulator):
+        refuse(f"the order {order.name}")
     program = lower(graph)
     library = chosen_library(libm, [format, *map(format_named, program.format_names)])
     arithmetic = EveryOutcome(format, library)
