@@ -33,6 +33,7 @@ class Options:
     update_tol : the error in one update, Frobenius, that is small enough for the user's purpose; None if any is.
     bound : "running", or "adjoint" for claims by adjoint bounds as well.
     splits : how often these cut the ball in two.
+    confidence : of probable bounds under stochastic rounding, as text; None for none.
     samples : how many states of the ball to replay beside the proof; a measurement, not a bound.
     methods : how to certify convergence in the fixed stage: some of global, local, interval, face; empty for not at all.
     methods_required : whether the overall verdict also rests on the claims about the stage; if not, states of more than
@@ -49,6 +50,7 @@ class Options:
     update_tol: float | None = None
     bound: str = "running"
     splits: int = 0
+    confidence: str | None = None
     samples: int = 4
     methods: tuple[str, ...] = ()
     methods_required: bool = False

@@ -8,6 +8,9 @@ from dataclasses import replace
 from certify.arithmetic import Format, Overflow, format_named
 from certify.graph import Graph, order_named, with_order
 
+#: How every operation of a program rounds, as claims about it assume.
+TO_NEAREST = "every operation rounds to nearest, ties to even"
+
 
 def order_in(order: str, format: Format) -> str:
     """The order for programs in `format`: without its accumulator where that cannot hold the format's numbers."""
@@ -38,7 +41,7 @@ def program_assumptions(format: Format, order: str | None, own: Iterable[str] = 
     return [
         _described(format),
         *(f"operations marked as such are in {_described(format_named(name))}" for name in own),
-        "every operation rounds to nearest, ties to even",
+        TO_NEAREST,
         sums.get(model.kind, unfused),
         *(wider if model.accumulator else []),
         "the stored binary64 inputs are converted to the format by one rounding to nearest",

@@ -109,6 +109,12 @@ splits_option = click.option(
     metavar="N",
     help="How often the adjoint bounds cut the ball in two: tighter, and N times slower.",
 )
+confidence_option = click.option(
+    "--confidence",
+    metavar="P",
+    help="Also bounds that a run with stochastic rounding keeps with probability P, such as 0.999999; no verdict rests on "
+    "them, and `certify check` does not take a report that has them.",
+)
 case_option = click.option(
     "--case", "case_name", default="polyprox", show_default=True, metavar="NAME", help="What the state is of."
 )

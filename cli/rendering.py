@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from certify.cli import contraction
 from certify.cli.contraction import Section
+from certify.cli.likelihood import KIND, likely_claims, print_likely
 from certify.cli.origins import origins_of, print_origins
 from certify.cli.streams import DASH, one_line
 from certify.cli.summary import (
@@ -94,6 +95,9 @@ def show_summary(
     if stage:
         console.print()
         _print_stage(console, report, stage, state)
+    if likely := likely_claims(report, state):
+        console.print()
+        print_likely(console, likely)
     console.print()
     console.print(advice(report, tolerance_of(report) if tol is None else Fraction(tol)))
     console.print()
@@ -112,7 +116,7 @@ def show_claims(console: Console, report: Report) -> None:
         if claim.reason:
             lines.append(f"Reason: {one_line(claim.reason)}.")
         if claim.bounds:
-            lines.append(f"Proved: {_bounds(claim)}.")
+            lines.append(f"{'Probable' if claim.kind == KIND else 'Proved'}: {_bounds(claim)}.")
         if observed := _observed(claim):
             lines.append(f"Observed: {observed}.")
         if claim.assumptions:
@@ -250,7 +254,7 @@ def _pair(measured: Measured) -> list[str]:
 
 
 def _bounds(claim: Claim) -> str:
-    relation = "<=" if claim.kind in ("rounding", "range") else "="
+    relation = "<=" if claim.kind in ("rounding", "range", KIND) else "="
     return ", ".join(f"{one_line(name)} {relation} {_bound(name, text)}" for name, text in claim.bounds.items())
 
 

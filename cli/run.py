@@ -15,6 +15,7 @@ from certify.cli.options import (
     Methods,
     bound_option,
     case_option,
+    confidence_option,
     replay_option,
     require_place,
     splits_option,
@@ -93,6 +94,7 @@ made anyway for states that take seconds.""",
 )
 @bound_option
 @splits_option
+@confidence_option
 @tol_option
 @step_option
 @replay_option
@@ -117,6 +119,7 @@ def command(
     methods: tuple[str, ...] | None,
     bound: str,
     splits: int,
+    confidence: str | None,
     tol: float,
     step: str,
     replay: int,
@@ -142,6 +145,7 @@ def command(
         samples=samples,
         bound=bound,
         splits=splits,
+        confidence=confidence,
         methods=("face",) if methods is None else methods,
         methods_required=bool(methods),
         tol=tol,

@@ -20,7 +20,7 @@ from certify.errors import InputRejected
 #: Formats from coarse to fine, to say which of several is the coarsest; others come after, as the report has them.
 COARSE_TO_FINE = ("bfloat16", "float16", "float32", "float64")
 UNKNOWN = "-"
-SHOWN = ("rounding", "range", "precision", "contraction", "updates")
+SHOWN = ("rounding", "range", "precision", "contraction", "updates", "rounding-probable")
 """Kinds of claims that have a section of their own."""
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 import time
 
 import click
-from certify.cli.options import ball_option, bound_option, center_option, libm_option, require_place, splits_option
+from certify.cli.options import (
+    ball_option,
+    bound_option,
+    center_option,
+    confidence_option,
+    libm_option,
+    require_place,
+    splits_option,
+)
 from certify.cli.streams import DASH, say, write_output
 
 
@@ -15,6 +23,7 @@ Examples:
   certify trace model.py:norm inputs.npz --format bfloat16 -o report.json
   certify trace model:attend inputs.safetensors --order any-order:float32
   certify trace model:mlp inputs.npz --center x --radius 0.01 -o report.json
+  certify trace model:norm inputs.npz --confidence 0.999999 -o report.json
 \b
 With -o the graph and the inputs are written beside the report, and
 `certify check report.json` proves it again.
@@ -42,6 +51,7 @@ named) or the inputs are not usable, 4 refuted.""",
 @libm_option
 @bound_option
 @splits_option
+@confidence_option
 @click.option(
     "--variables", metavar="NAMES", help="The inputs that are data, with commas between; all of floating point."
 )
@@ -56,6 +66,7 @@ def command(
     libm: str | None,
     bound: str,
     splits: int,
+    confidence: str | None,
     variables: str | None,
 ) -> int:
     """Certify the kernel MODULE:FUNCTION at the inputs in STATE, a .safetensors or .npz file; - is standard input.
@@ -83,6 +94,7 @@ def command(
         variables=named(variables),
         bound=bound,
         splits=splits,
+        confidence=confidence,
     )
     data = encode(report)
     if output == DASH:

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from certify.cases.claims import (
     point_region,
     program_claims,
 )
+from certify.cases.probable import probable_claim
 from numpy.typing import NDArray
 
 from certify.arithmetic import Format, format_named
@@ -29,6 +31,7 @@ from certify.errors import InputRejected
 from certify.graph import ZERO, Graph
 from certify.graph.graph_file import graph_tensors
 from certify.rounding import Region, point, relu_branches
+from certify.rounding.probable import confidence_of
 from certify.states import Saved, digest, save
 from certify.states.safetensors_file import encode_safetensors
 
@@ -71,11 +74,12 @@ def kernel_report(
     samples: int = 4,
     bound: str = "running",
     splits: int = 0,
+    confidence: float | str | Fraction | None = None,
 ) -> KernelReport:
     """Certify `kernel(**inputs)`: how far each output is from the exact one, and that nothing overflows.
 
     The claims hold at the inputs and, with a radius, for every value of the input `center` within that Frobenius distance.
-    The verdict of the report is that of the running and range claims; majorant and adjoint claims stand beside.
+    The verdict of the report is that of the running and range claims; majorant, adjoint and probable claims stand beside.
 
     Parameters
     ----------
@@ -88,13 +92,16 @@ def kernel_report(
     samples : how many inputs of the ball to run beside the proof, where exact evaluation is cheap; a measurement.
     bound : "running", or "adjoint" for claims by adjoint bounds as well.
     splits : how often these cut the ball in two.
+    confidence : makes claims of the kind rounding-probable as well: bounds that a run with stochastic rounding keeps with this
+        probability (`certify.probable`).
 
     Raises
     ------
     TraceRefused : the kernel uses what has no node; the message names the source line.
     InputRejected : inputs, formats, center or radius are unusable, or a format cannot hold a power of two that the kernel
-        scales by.
+        scales by; or the confidence is none, or stochastic rounding has no model of the program.
     """
+    likely = None if confidence is None else confidence_of(confidence)
     chosen, library = _formats(formats), family_of(inputs) if libm is None else libm
     traced = trace_kernel(kernel, inputs, order=order, variables=variables, name=name)
     moving, ball = traced.region(center, radius)
@@ -114,6 +121,12 @@ def kernel_report(
                 subject, analysis, values=values, observed=_observed(analysis, trials), display=_digits(analysis)
             )
     required = [claim.id for claim in claims if claim.parameters.get("method") not in FOR_COMPARISON]
+    if likely is not None:
+        claims += [
+            probable_claim(subject, format, where, region, likely, library)
+            for format in chosen
+            for where, region, _, _ in regions
+        ]
     return KernelReport(producer(), _about(traced), claims, required, graph=traced.graph, inputs=dict(traced.inputs))
 
 

@@ -14,7 +14,9 @@ from certify.cases.programs import order_in
 
 from certify.arithmetic import Format, format_named
 from certify.certificate import Claim, Report, Verdict, producer, to_hex
+from certify.certificate.claims import STOCHASTIC
 from certify.errors import InputRejected
+from certify.rounding.probable import confidence_of
 from certify.states import Saved, digest
 
 from .certificates import Batch, Certifier
@@ -38,6 +40,8 @@ class PolyProx:
         states = states_from(saved)
         if options.update_tol is not None and not (np.isfinite(options.update_tol) and options.update_tol > 0):
             raise InputRejected(f"the tolerance {options.update_tol} is no error bound", "give a positive number")
+        if options.confidence is not None:
+            confidence_of(options.confidence)  # before any work
         if not options.methods_required and not _quick_stage(states[0]):
             options = replace(options, methods=())
         if options.methods:
@@ -67,6 +71,7 @@ class PolyProx:
             for j, format in enumerate(formats):
                 progress(k * steps + j + 1, total, f"{where}: {format.name}")
                 claims += certifier.rounding_and_range(format)
+                claims += certifier.probable(format)
             if options.methods:
                 from .stage.claims import StageCertifier
 
@@ -203,7 +208,7 @@ def _required(claims: Sequence[Claim], formats: Sequence[Format], options: Optio
         return [c.id for c in claims if _counts(c)] + asked
     enough = _enough(claims, formats, options.update_tol)
     if enough is None:
-        return asked or [c.id for c in claims if not _of_stage(c)]
+        return asked or [c.id for c in claims if not _of_stage(c) and c.semantics != STOCHASTIC]
     return enough[1] + asked
 
 

@@ -22,6 +22,7 @@ from certify.cases.claims import (
     point_region,
     program_claims,
 )
+from certify.cases.probable import probable_claim
 from certify.cases.programs import one_program
 from numpy.typing import NDArray
 
@@ -32,6 +33,7 @@ from certify.graph import Graph, Variable, trace
 from certify.rounding import Bounds, Region, ball, point, relu_branches, running_batch
 from certify.rounding.batch import computed_batch, states_together
 from certify.rounding.posterior import error, exact
+from certify.rounding.probable import confidence_of
 
 from .block import block
 from .state import State
@@ -148,6 +150,17 @@ class Certifier:
         if self.options.radius != 0:
             claims += self._claims(format, "ball")
         return claims
+
+    def probable(self, format: Format) -> list[Claim]:
+        """What holds with the confidence asked for under stochastic rounding, at the state and on the ball; none if unasked."""
+        if self.options.confidence is None:
+            return []
+        confidence, radius = confidence_of(self.options.confidence), self.options.radius
+        places = [("point", point_region()), *([("ball", ball_region(radius))] if radius else [])]
+        return [
+            probable_claim(self.subject, format, where, self._batch.region(self._index, kind), confidence)
+            for kind, where in places
+        ]
 
     def _claims(self, format: Format, kind: str) -> list[Claim]:
         region = self._batch.region(self._index, kind)  # which refuses what is no radius

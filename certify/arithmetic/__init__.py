@@ -21,6 +21,7 @@ from certify.arithmetic.ieee import Ieee
 from certify.arithmetic.libm import Libm
 from certify.arithmetic.naming import format_named
 from certify.arithmetic.own_formats import cast, precision, with_formats
+from certify.arithmetic.stochastic import Stochastic
 
 __all__ = [
     "BFLOAT16",
@@ -38,6 +39,7 @@ __all__ = [
     "Libm",
     "NumpyEnclosure",
     "Overflow",
+    "Stochastic",
     "cast",
     "enclosure",
     "format_named",

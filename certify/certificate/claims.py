@@ -11,7 +11,9 @@ from typing import Any
 from certify.certificate.numbers import require_number
 from certify.errors import InputRejected
 
-SEMANTICS = ("real", "program", "any-order")
+SEMANTICS = ("real", "program", "any-order", "stochastic")
+#: What claims with a probability have in common, and no others: these semantics, and how their kinds end.
+STOCHASTIC, PROBABLE = "stochastic", "-probable"
 #: Kinds whose certified claims may carry no number: the statement and the parameters say everything.
 KINDS_WITHOUT_NUMBERS = ("range", "exactness", "precision")
 ID_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._/()=:+,-]{0,199}"
@@ -53,8 +55,9 @@ class Claim:
     id : the key the gate compares by, such as `rounding/float32/serial/ball`.
     kind : rounding, range, contraction, updates, precision, ...
     statement : one sentence with its quantifiers.
-    semantics : `real` (the exact function of the stored numbers), `program` (a fixed sequence of IEEE operations)
-        or `any-order` (every summation order).
+    semantics : `real` (the exact function of the stored numbers), `program` (a fixed sequence of IEEE operations),
+        `any-order` (every summation order) or `stochastic` (a program whose operations round stochastically: what the claim
+        says has a probability, and its kind ends in `-probable`).
     parameters : format, order, region, limits: what the statement depends on.
     verdict : undecided unless proved.
     reason : why it is not certified, or what decided it.
@@ -130,6 +133,10 @@ class Claim:
             raise ValueError(f"claim {self.id!r}: the kind {self.kind!r} must match {KIND_PATTERN}")
         if self.semantics not in SEMANTICS:
             raise ValueError(f"claim {self.id!r}: the semantics {self.semantics!r} is none of {SEMANTICS}")
+        if (self.semantics == STOCHASTIC) != self.kind.endswith(PROBABLE):
+            raise ValueError(
+                f"claim {self.id!r}: a probability has the semantics {STOCHASTIC} and a kind in {PROBABLE}"
+            )
         if not self.statement:
             raise ValueError(f"claim {self.id!r}: the statement is empty")
 

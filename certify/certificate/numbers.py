@@ -122,6 +122,16 @@ def decimal_up(value: Fraction | int | float, digits: int = 3) -> str:
     return f"{'-' if exact < 0 else ''}{text[0]}{point}e{exponent:+03d}"
 
 
+def probability_text(value: Fraction) -> str:
+    """A number between 0 and 1 as a decimal, in full where it has at most 17 places, else rounded down to these.
+
+    For display only: the shown probability is never above the true one. Below 1e-17 the exact number is shown.
+    """
+    places = 17
+    scaled = value * 10**places
+    return f"0.{scaled.numerator // scaled.denominator:0{places}d}".rstrip("0") if scaled >= 1 else to_text(value)
+
+
 def _match(text: str) -> re.Match[str]:
     match = _NUMBER.fullmatch(text) if len(text) <= MAX_LENGTH else None
     if match is None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from certify.certificate.claims import Claim, Verdict, overall, plain
+from certify.certificate.claims import STOCHASTIC, Claim, Verdict, overall, plain
 from certify.certificate.side_files import detached
 from certify.errors import InputRejected
 from certify.states.atomic import write_atomically
@@ -33,11 +33,13 @@ class Report:
     producer : `name`, `version` and `arithmetic` (the results of the arithmetic self-test, strings or bools).
     subject : `case` and what identifies the state: sizes, tensor digests, controls as exact numbers.
     claims : at least one, in the order to show, each with its own id.
-    required : the ids of the claims that the overall verdict rests on; None means all.
+    required : the ids of the claims that the overall verdict rests on; None means all. No verdict rests on a probability:
+        beside claims of `stochastic` semantics the others that count are named.
 
     Raises
     ------
-    ValueError : two claims share an id, a required id has no claim, or a float occurs anywhere.
+    ValueError : two claims share an id, a required id has no claim, the verdict would rest on a probability, or a float occurs
+        anywhere.
     """
 
     producer: Mapping[str, Any]
@@ -56,6 +58,11 @@ class Report:
             if claim.id in seen:
                 raise ValueError(f"two claims have the id {claim.id!r}")
             seen.add(claim.id)
+        likely = {claim.id for claim in self.claims if claim.semantics == STOCHASTIC}
+        if likely and (not self.required or likely & set(self.required)):
+            raise ValueError(
+                "the verdict would rest on a probability: name the claims that it rests on, proved ones only"
+            )
         overall(self.claims, self.required)
 
     @property

@@ -16,7 +16,7 @@ from certify.gate.subjects import notes, require_comparable, same_state
 from certify.states.quoting import quoted
 
 #: What a run is asked for. A claim of the same id with another of these answers another question.
-ASKED = ("region", "tol", "order", "step", "method", "limit", "format")
+ASKED = ("region", "tol", "order", "step", "method", "limit", "format", "confidence")
 #: Kinds whose statement the state and what was asked fix completely: refuted and certified cannot both be true.
 _SETTLED = ("rounding", "range", "exactness")
 #: Binary64 numbers need 2100 bits. Longer ones would make a hostile report slow to compare.

@@ -49,6 +49,8 @@ def headline(claim: Claim) -> tuple[str, str]:
 
 def meaning(name: str) -> str:
     """What a bound of that name says, in a few words; empty if nobody knows."""
+    if name.startswith("probable_"):
+        return f"error of the output {name.removeprefix('probable_')} with the probability stated, Frobenius norm"
     output = name.removeprefix("eps_")
     return MEANING.get(name, f"largest error of the output {output}, Frobenius norm" if output != name else "")
 

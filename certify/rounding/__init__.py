@@ -5,6 +5,7 @@ from certify.rounding.anyorder import EveryOrder
 from certify.rounding.batch import running_batch
 from certify.rounding.bounds import Bounds
 from certify.rounding.majorant import Majorant, majorant
+from certify.rounding.probable import Probable, probable
 from certify.rounding.range import Branches, Range, range_test, relu_branches
 from certify.rounding.region import Region, ball, point, variables
 from certify.rounding.running import Running, running
@@ -15,6 +16,7 @@ __all__ = [
     "Branches",
     "EveryOrder",
     "Majorant",
+    "Probable",
     "Range",
     "Region",
     "Running",
@@ -22,6 +24,7 @@ __all__ = [
     "ball",
     "majorant",
     "point",
+    "probable",
     "range_test",
     "relu_branches",
     "running",

@@ -65,6 +65,7 @@ class Secants:
     mid, rad : (x^ + x) / 2 of every node is within `rad` of `mid`, shape (n_nodes + 1,).
     partials : by instruction, for the operations that are not `BILINEAR`; one entry an operand.
     open : nodes whose uses may each round it or not (`any-order`), shape (n_nodes + 1,); None if there are none.
+    cut : nodes whose whole error counts as their own, shape (n_nodes + 1,).
     """
 
     graph: Graph
@@ -73,6 +74,7 @@ class Secants:
     rad: Floats
     partials: Mapping[int, tuple[Partial, ...]]
     open: Mask | None
+    cut: Mask
 
     def scaled_local(self, nodes: Mask, local: Floats) -> Floats:
         """`local` of this program with that of another at some nodes."""
@@ -83,9 +85,11 @@ def secants(graph: Graph, arithmetic: Running, values: Values) -> Secants:
     """The secants of the program whose running analysis by `arithmetic` is `values`, shape (3 or 4, n_nodes + 1)."""
     local = local_terms(graph, arithmetic, values)
     # of several formats, a register may be overwritten by a plain sum, whose difference has an error of its own
+    cut = np.zeros(local.shape, dtype=np.bool_)
     overwriting = (i for i in graph.instructions() if i.op is Op.OVERWRITE and graph.format_names)
     for i in overwriting:
         local[i.start : i.stop] = values[ERROR, i.start : i.stop]
+        cut[i.start : i.stop] = True
     local = np.where(np.isnan(local), np.inf, local)
     error = np.where(np.isnan(values[ERROR]), np.inf, values[ERROR])
     opened = values[OPEN] > 0 if len(values) > OPEN else np.zeros(error.shape, dtype=np.bool_)
@@ -98,13 +102,13 @@ def secants(graph: Graph, arithmetic: Running, values: Values) -> Secants:
             lanes = slice(i.start, i.stop)
             if i.op is Op.ABS:  # of a product that is rounded or not, each use may have a secant of its own
                 good &= ~(opened[lanes] & (parts[0].rad > 0))
-            local[lanes] = np.where(good, local[lanes], error[lanes])
+            local[lanes], cut[lanes] = np.where(good, local[lanes], error[lanes]), ~good
             partials[i.index] = tuple(
                 Partial(p.ids, np.where(good, p.mid, 0.0), np.where(good, p.rad, 0.0)) for p in parts
             )
         mid = np.where(values[LOW] == values[HIGH], values[LOW], values[LOW] / 2 + values[HIGH] / 2)
         rad = (np.maximum(values[HIGH] - mid, mid - values[LOW]) + error / 2) * UP + TINY * (error > 0)
-    return Secants(graph, local, mid, rad, partials, opened if opened.any() else None)
+    return Secants(graph, local, mid, rad, partials, opened if opened.any() else None, cut)
 
 
 def local_terms(graph: Graph, arithmetic: Running, values: Values) -> Floats:

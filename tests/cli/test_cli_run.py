@@ -17,7 +17,7 @@ from certify.cli.options import METHODS
 from command_lines import complaint, process, tensors_of
 
 from certify.arithmetic import FORMATS
-from certify.certificate import Verdict, encode, read
+from certify.certificate import Verdict, decode, encode, read
 from certify.graph.orders import ORDERS
 from certify.states import Saved, save
 
@@ -175,6 +175,18 @@ def test_options_reach_the_report(certify, state_file):
     assert {c["parameters"]["region"]["radius"] for c in balls} == {"0x1p-1"}
     assert {c["observed"]["samples"] for c in balls if "samples" in c["observed"]} == {2}
     assert "proved enough for 0.125" in " ".join(result.stderr.split())
+
+
+def test_a_confidence_reaches_the_report(certify, state_file):
+    """Probable bounds at the state and on the ball, in a section of their own; the verdict and its format stay."""
+    arguments = ("run", state_file(), "--format", "float32", "--methods", "none", "--samples", 0)
+    plain, likely = certify(*arguments), certify(*arguments, "--confidence", "0.999999")
+    assert likely.exit_code == plain.exit_code == 0, likely.stderr
+    assert "With probability at least 0.999999, under stochastic rounding" in likely.stderr
+    before, after = (decode(result.stdout_bytes, "report") for result in (plain, likely))
+    assert after.required == before.required and after.verdict is before.verdict
+    added = [claim.id for claim in after.claims if claim not in before.claims]
+    assert added == ["rounding-probable/float32/serial/point", "rounding-probable/float32/serial/ball"]
 
 
 def test_no_ball_and_no_samples(certify, state_file):

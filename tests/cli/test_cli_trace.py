@@ -62,6 +62,21 @@ def test_on_a_ball(certify):
     assert "not which input moves" in message
 
 
+def test_with_a_confidence(certify):
+    """--confidence adds claims of their own and a section; the exit code is that of the proofs, and what is none is refused."""
+    arguments = ("trace", "model:two", "inputs.npz", "--format", "float32")
+    result = certify(*arguments, "--confidence", "0.9999")
+    assert result.exit_code == 0, result.stderr
+    assert "With probability at least 0.9999, under stochastic rounding" in result.stderr
+    assert "no verdict rests on it" in result.stderr
+    ids = [claim.id for claim in decode(result.stdout_bytes, "report").claims]
+    assert "rounding-probable/float32/serial/point" in ids
+    assert "stochastic" not in certify(*arguments).stderr
+    assert "'2' is no confidence" in complaint(certify(*arguments, "--confidence", "2"), 3)
+    message = complaint(certify(*arguments, "--confidence", "0.9", "--order", "fma"), 3)
+    assert "stochastic rounding has no model of the order fma" in message
+
+
 def test_a_path_to_a_file(certify, tmp_path):
     """A module that is not on the path, which imports its neighbour."""
     (tmp_path / "sub").mkdir()
