@@ -113,7 +113,7 @@ confidence_option = click.option(
     "--confidence",
     metavar="P",
     help="Also bounds that a run with stochastic rounding keeps with probability P, such as 0.999999; no verdict rests on "
-    "them, and `certify check` does not take a report that has them.",
+    "them, and `certify check` leaves them undecided.",
 )
 case_option = click.option(
     "--case", "case_name", default="polyprox", show_default=True, metavar="NAME", help="What the state is of."
