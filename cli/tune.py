@@ -97,7 +97,7 @@ def command(
     """Find a format for each register of the kernel at a saved STATE, so that storing its numbers costs least.
 
     The program found is certified: its error is proved to be within the tolerance, and nothing overflows. Beside what it costs
-    stands a lower bound of the search: what every register would cost in its cheapest format, were all others in the finest.
+    stand lower bounds of what any certified program costs.
     """
     from certify.cases.kernel import tuned
     from certify.cli.console import console_for
@@ -180,31 +180,39 @@ def _costs(file: str) -> dict[str, float]:
 
 def _print(console: Any, found: Tuned, in_bits: bool) -> None:
     """The registers in the order in which they run, what the program costs, and what is saved."""
+    from certify.cli.streams import one_line
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     from certify.arithmetic import format_named
     from certify.certificate import decimal_up
-    from certify.cli.streams import one_line
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in ("register", "format", "numbers", "bits", "share of tol"):
         table.add_column(heading, justify="left" if heading in ("register", "format") else "right")
     for name, format in found.formats.items():
-        lanes, share = found.lanes[name], found.alone[name]
+        lanes, share = found.lanes[name], found.shares[name]
         bits = str(lanes * format_named(format).bits)
         shown = "-" if format == found.finest else f"{max(share, 0.0):.1%}"
         table.add_row(Text(one_line(name)), format, str(lanes), bits, shown)
     console.print(table)
-    console.print(Text("share of tol: what the register takes of it, about, in this format and all others in " + found.finest))
+    console.print(
+        Text("share of tol: what the register takes of it, about, in this format and all others in " + found.finest)
+    )
     for name, eps in found.eps.items():
         console.print(Text(f"certified: {name} within {decimal_up(eps)} (Frobenius), and no operation overflows"))
     unit = " bits" if in_bits else ""
     console.print(
         Text(
-            f"stored: {float(found.cost):g}{unit}; uniform {found.finest}: {float(found.uniform):g}; at least "
-            f"{float(found.least):g} by the search's bound; {found.tried} programs bounded"
+            f"stored: {float(found.cost):.9g}{unit}; uniform {found.finest}: {float(found.uniform):.9g}; "
+            f"{found.tried} programs bounded"
+        )
+    )
+    console.print(
+        Text(
+            f"no program that running bounds certify costs less than {float(found.least):.9g} (proved), or than "
+            f"{float(found.alone):.9g} if refining a register never loosens the bounds (not proved)"
         )
     )
     what = "bits" if in_bits else "cost"

@@ -37,20 +37,17 @@ def tuned(
 ) -> TunedKernel:
     """Tune a kernel to `tol`, at its inputs or on a ball around the one named `center`, and certify what is found.
 
-    The claims hold at the inputs and on the ball. `observed.tuned` of a running claim lists the registers with their format and how many
-    numbers they store; the claims rest on the graph file alone. Parameters are those of `certify.tune` and `kernel_report`.
+    The claims hold at the inputs and on the ball. `observed.tuned` of a running claim lists the registers with their format and
+    how many numbers they store; the claims rest on the graph file alone. Parameters are those of `certify.tune` and
+    `kernel_report`.
 
     Raises
     ------
     Undecided, InputRejected : as `certify.tune` and `TracedKernel.region`.
     """
     moving, region = traced.region(center, radius)
-    found = tune(
-        traced.graph, region, tol, formats=formats, cost=cost, by_layer=by_layer, libm=libm, progress=progress
-    )
+    found = tune(traced.graph, region, tol, formats=formats, cost=cost, by_layer=by_layer, libm=libm, progress=progress)
     program = replace(traced, graph=found.graph)
     noted: dict[str, Any] = {"tuned": [[name, format, found.lanes[name]] for name, format in found.formats.items()]}
-    report = report_on(
-        program, [found.format], center=moving, radius=radius, libm=libm, samples=samples, noted=noted
-    )
+    report = report_on(program, [found.format], center=moving, radius=radius, libm=libm, samples=samples, noted=noted)
     return TunedKernel(found, report)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import PurePath
@@ -31,6 +31,8 @@ class Assignments:
     formats : the candidates, from coarse to fine.
     names : the registers: inputs, then lines in the order in which they run.
     lanes : how many numbers each of them stores: entries of an input, results of instructions.
+    costs : what a stored number costs, of every candidate.
+    fixed : what the operations with a format of their own cost.
     """
 
     def __init__(
@@ -58,10 +60,10 @@ class Assignments:
         for block in graph.inputs:
             if block.stop > block.start:
                 lanes[_INPUT + block.name] = block.stop - block.start
-        self._fixed = Fraction(0)
+        self.fixed = Fraction(0)
         for k, label in enumerate(labels):
             if graph.format[k] >= 0:
-                self._fixed += size[k] * known[own[graph.format[k]].name]
+                self.fixed += size[k] * known[own[graph.format[k]].name]
             elif size[k]:
                 lanes[label] = lanes.get(label, 0) + size[k]
                 if graph.op[k] == Op.SCALE:
@@ -69,8 +71,19 @@ class Assignments:
         self.names, self.lanes = tuple(lanes), tuple(lanes.values())
         at = {name: k for k, name in enumerate(self.names)}
         tuned = (graph.format < 0) & (np.diff(graph.start) > 0)
-        self._register = np.array([at[label] if mine else -1 for label, mine in zip(labels, tuned, strict=True)], dtype=int)
+        self._register = np.array(
+            [at[label] if mine else -1 for label, mine in zip(labels, tuned, strict=True)], dtype=int
+        )
         self._scales = [scales.get(name, set()) for name in self.names]
+
+    def spans(self) -> Iterator[tuple[int, int, int]]:
+        """The nodes of each register, in the kernel's graph: register, first node, one past the last."""
+        for block in self.graph.inputs:
+            if block.stop > block.start:
+                yield self.names.index(_INPUT + block.name), block.start, block.stop
+        for k, register in enumerate(self._register.tolist()):
+            if register >= 0:
+                yield register, int(self.graph.start[k]), int(self.graph.start[k + 1])
 
     def uniform(self, format: int) -> Assignment:
         """Every register in one format."""
@@ -83,7 +96,7 @@ class Assignments:
     def cost(self, assignment: Assignment) -> Fraction:
         """What all numbers that the program stores cost together: each result of an instruction, and each input, once."""
         each = (lanes * self.costs[f] for lanes, f in zip(self.lanes, assignment, strict=True))
-        return self._fixed + sum(each, Fraction(0))
+        return self.fixed + sum(each, Fraction(0))
 
     def program(self, assignment: Assignment) -> tuple[Graph, Format]:
         """The graph with these formats, and the program's format, to which the inputs are converted first.

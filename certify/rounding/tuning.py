@@ -1,18 +1,16 @@
 """The cheapest formats of a kernel's registers that still certify a tolerance.
 
-**What is proved of the program found.** Its running bounds (docs/theory/rounding.md#own-formats) show that nothing overflows, each
-operation in its own format, and that every output with a tolerance is within it. Nothing about the search enters that.
+**What is proved of the program found.** Its running bounds (docs/theory/rounding.md#own-formats) show that nothing overflows,
+each operation in its own format, and that every output with a tolerance is within it. Nothing about the search enters that.
 
-**What the search's lower bound says.** `Tuned.least` is the sum over the registers of the least cost that each can have *while all
-others have the finest format*, by the same bounds. It is a lower bound of the cost of every program that these bounds certify,
-if they are monotone: if refining the other registers never turns a certified program into one that is not. Proof: let a certified
-program give register r the format f. Refine all others to the finest, by monotonicity it stays certified; so f is one of the
-formats that r can have alone, and costs no less than the cheapest of these. Sum over r. QED
+**How much cheaper it could be.** Two lower bounds of the cost stand beside it:
 
-Monotone is what the rules are in the errors of operands, and in the local terms at given enclosures. It is not a theorem of the
-bounds as a whole: an enclosure moves by roundings with its format, and where it moves below a power of two its half ulp
-falls; and products of narrow numbers are exact in a wide format. So `least` is a measured bound of the search under this
-method, not a theorem about programs; the tests compare it with every assignment of small kernels.
+- `Tuned.least` is proved, of every program that these running bounds certify (`certify.rounding.unavoidable`). It says nothing
+  of sharper bounds: a program may be more accurate than its running bounds prove.
+- `Tuned.alone` adds up what each register would cost in its cheapest format that is certified *while all others have the
+  finest*. It is a lower bound too if the bounds are monotone: if refining the other registers never turns a certified program
+  into one that is not. For then every format in a certified program is one that its register can have alone. That is measured,
+  not proved (docs/theory/tuning.md#alone); it is mostly the sharper of the two.
 """
 
 from __future__ import annotations
@@ -32,6 +30,7 @@ from certify.rounding.assignments import Assignment, Assignments, coarse_to_fine
 from certify.rounding.bounds import Bounds
 from certify.rounding.region import Region
 from certify.rounding.running import running
+from certify.rounding.unavoidable import least_cost
 
 DEFAULT_FORMATS = ("float16", "bfloat16", "float32")
 #: Tried when none of the default formats certifies the tolerance.
@@ -53,10 +52,10 @@ class Tuned:
     lanes : of every register how many numbers it stores.
     bounds : the running bounds of the program.
     eps : of every output with a tolerance the bound of its norm, as a report publishes it.
-    alone : of every register about the share of the tolerance that its format takes: what the bound grows by if it has this
+    shares : of every register about the share of the tolerance that its format takes: what the bound grows by if it has this
         format and all others the finest, as a fraction of the tolerance; the largest over the outputs. For guidance.
-    cost, uniform, least : the cost of the program; of the same registers all in `finest`; and the search's lower bound, which
-        is no theorem (see above).
+    cost, uniform : the cost of the program, and of the same registers all in `finest`.
+    least, alone : lower bounds of the cost, proved and measured (see above).
     finest : the finest format considered, in which alone the whole kernel certifies the tolerance.
     tried : how many programs were bounded.
     """
@@ -67,10 +66,11 @@ class Tuned:
     lanes: Mapping[str, int]
     bounds: Bounds
     eps: Mapping[str, float]
-    alone: Mapping[str, float]
+    shares: Mapping[str, float]
     cost: Fraction
     uniform: Fraction
     least: Fraction
+    alone: Fraction
     finest: str
     tried: int
 
@@ -81,7 +81,7 @@ class Tuned:
 
     @property
     def most(self) -> float:
-        """The share that can be saved at most, by the search's lower bound."""
+        """The share that no program which the running bounds certify can save more than."""
         return float(1 - self.least / self.uniform) if self.uniform else 0.0
 
 
@@ -128,13 +128,16 @@ def tune(
     if finest is None:
         named = ", ".join(f.name for f in (*candidates, *last))
         wanted = ", ".join(f"{value:g} in {name}" for name, value in tolerances.items())
-        raise Undecided(f"none of {named} certifies {wanted}", "add a finer format, or take a larger tolerance or a smaller region")
+        raise Undecided(
+            f"none of {named} certifies {wanted}", "add a finer format, or take a larger tolerance or a smaller region"
+        )
     others = tuple(f for f in candidates if f != finest)
     search = _Search(Assignments(graph, (*others, finest), cost, by_layer=by_layer), region, tolerances, libm, progress)
     found = search.run()
     best = search.bounded(found)
     assert best is not None  # the search ends at a program that it certified
-    alone = {name: search.alone(k, f) for k, (name, f) in enumerate(zip(search.space.names, found, strict=True))}
+    shares = {name: search.share(k, f) for k, (name, f) in enumerate(zip(search.space.names, found, strict=True))}
+    errors = {name: best.error_of(name) for name in tolerances}
     return Tuned(
         graph=best.graph,
         format=best.format,
@@ -142,10 +145,11 @@ def tune(
         lanes=dict(zip(search.space.names, search.space.lanes, strict=True)),
         bounds=best,
         eps={name: relaxed_up(best.norm_of(name)) for name in tolerances},
-        alone=alone,
+        shares=shares,
         cost=search.space.cost(found),
         uniform=search.space.cost(search.space.uniform(search.finest)),
-        least=search.least(),
+        least=least_cost(search.space, region, tolerances, errors),
+        alone=search.cheapest_alone(),
         finest=finest.name,
         tried=search.tried,
     )
@@ -199,7 +203,9 @@ class _Search:
         if assignment not in self._known:
             self.tried += 1
             bounds = self.bounded(assignment) if self._has_scales(assignment) else None
-            shares = [] if bounds is None else [relaxed_up(bounds.norm_of(n)) / tol for n, tol in self._tolerances.items()]
+            shares = (
+                [] if bounds is None else [relaxed_up(bounds.norm_of(n)) / tol for n, tol in self._tolerances.items()]
+            )
             self._known[assignment] = max(shares, default=np.inf)
         return self._known[assignment]
 
@@ -207,12 +213,12 @@ class _Search:
         """Whether the bounds of a program prove its range and its tolerances."""
         return self.used(assignment) < np.inf
 
-    def alone(self, register: int, format: int) -> float:
+    def share(self, register: int, format: int) -> float:
         """What a register takes of the tolerance in this format, all others in the finest."""
         return self.used(self._with(self._base, register, format)) - self.used(self._base)
 
-    def least(self) -> Fraction:
-        """The search's lower bound of the cost: every register in its cheapest format that is certified alone."""
+    def cheapest_alone(self) -> Fraction:
+        """The cost with every register in its cheapest format that is certified alone."""
         costs = self.space.costs
         cheapest = [
             min((f for f in range(len(costs)) if self.certified(self._with(self._base, r, f))), key=lambda f: costs[f])
@@ -229,7 +235,7 @@ class _Search:
         return min(found, key=self.space.cost)  # which is stable: the earlier of equal ones
 
     def _moves(self) -> list[tuple[int, int]]:
-        """Registers with cheaper formats that are certified alone, the best saving for what they take of the tolerance first."""
+        """Registers with cheaper formats that are certified alone, the best saving for their share of the tolerance first."""
         costs, count = self.space.costs, len(self.space.names)
         found = []
         for r in range(count):
@@ -237,9 +243,9 @@ class _Search:
             for f in range(self.finest):
                 if costs[f] < costs[self.finest] and self.certified(self._with(self._base, r, f)):
                     saving = float(self.space.lanes[r] * (costs[self.finest] - costs[f]))
-                    found.append((max(self.alone(r, f), 0.0) / saving if saving else 0.0, r, f))
+                    found.append((max(self.share(r, f), 0.0) / saving if saving else 0.0, r, -f))
         self._progress(count, count, "alone: done")
-        return [(r, f) for _, r, f in sorted(found)]
+        return [(r, -f) for _, r, f in sorted(found)]  # of equal ones the finer format
 
     def _lowered(self, start: Assignment, moves: Sequence[tuple[int, int]]) -> Assignment:
         """`start` with the moves applied in this order, each that keeps the program certified and makes it cheaper.
@@ -292,10 +298,10 @@ class _Search:
             if f == self.finest:
                 continue
             loss = lanes[raised] * (costs[self.finest] - costs[f])
-            freed = left + self.alone(raised, f)
+            freed = left + self.share(raised, f)
             for r, g in moves:
                 gain = lanes[r] * (costs[found[r]] - costs[g])
-                if r != raised and gain > loss and self.alone(r, g) <= freed:
+                if r != raised and gain > loss and self.share(r, g) <= freed:
                     pairs.append((loss - gain, raised, (r, g)))
         return [(raised, lowered) for _, raised, lowered in sorted(pairs)]
 
