@@ -15,6 +15,7 @@ from certify.errors import InputRejected, Undecided
 from certify.graph import trace, with_order, with_stored_inputs
 from certify.rounding import Region, ball, point, running, tune
 from certify.rounding.assignments import Assignments, coarse_to_fine
+from certify.rounding.batch import computed_batch
 from certify.rounding.posterior import computed, error, exact
 from certify.rounding.unavoidable import Unavoidable
 
@@ -241,3 +242,14 @@ def test_the_ball_needs_more():
     graph, region, inputs = case("doubling")
     wide = ball(inputs, "A", 0.2)
     assert tune(graph, region, 1e-2).cost <= tune(graph, wide, 1e-2).cost
+
+
+def test_many_runs_at_once():
+    """A program of several formats gives the same bits for many inputs at once as for one after another."""
+    graph, region, inputs = case("doubling", radius=0.01)
+    found = tune(graph, region, 1e-2)
+    assert found.graph.format_names
+    trials = [{"A": inputs["A"] * (1 + k / 1024)} for k in range(5)]
+    together = computed_batch(found.graph, found.format, trials, ("0",))
+    for at, floats in zip(trials, together, strict=True):
+        np.testing.assert_array_equal(floats["0"], computed(found.graph, found.format, at, "0"))
