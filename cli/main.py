@@ -20,21 +20,8 @@ from certify.errors import CertifyError
 from certify.version import __version__
 
 COMMANDS = (
-    *(
-        "demo",
-        "run",
-        "trace",
-        "tolerance",
-        "tune",
-        "check",
-        "gate",
-        "updates",
-        "solve",
-        "show",
-        "html",
-        "schema",
-        "env",
-    ),
+    *("demo", "run", "trace", "tolerance", "tune", "check", "gate", "updates", "solve"),
+    *("show", "html", "schema", "env"),
 )
 """In the order of the help page; `certify.cli.NAME` holds each as `command`."""
 

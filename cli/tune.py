@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -200,6 +201,7 @@ def _print(console: Any, found: Tuned, in_bits: bool) -> None:
     console.print(
         Text("share of tol: what the register takes of it, about, in this format and all others in " + found.finest)
     )
+    least = math.ceil(found.least) if in_bits else float(found.least)
     for name, eps in found.eps.items():
         console.print(Text(f"certified: {name} within {decimal_up(eps)} (Frobenius), and no operation overflows"))
     unit = " bits" if in_bits else ""
@@ -211,7 +213,7 @@ def _print(console: Any, found: Tuned, in_bits: bool) -> None:
     )
     console.print(
         Text(
-            f"no program that running bounds certify costs less than {float(found.least):.9g} (proved), or than "
+            f"no program that running bounds certify costs less than {least:.9g} (proved), or than "
             f"{float(found.alone):.9g} if refining a register never loosens the bounds (not proved)"
         )
     )
