@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from certify.errors import InputRejected
 from certify.graph.graph import Graph, Ids, Op, Output
@@ -63,10 +64,10 @@ def with_stored_inputs(graph: Graph, formats: Mapping[str, str]) -> Graph:
         place=_before(len(graph.places) + np.arange(len(blocks)), graph.place),
         places=(*graph.places, *places),
         outputs={name: Output(number[out.ids], out.known) for name, out in graph.outputs.items()},
-        format=_before(np.array(own), graph.format),
+        format=_before(own, graph.format),
         format_names=tuple(known),
     )
 
 
-def _before(new: Ids, old: Ids) -> Ids:
-    return np.concatenate([new, old]).astype(np.int32)
+def _before(new: npt.ArrayLike, old: Ids) -> Ids:
+    return np.concatenate([np.asarray(new), old]).astype(np.int32)

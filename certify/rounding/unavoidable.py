@@ -119,25 +119,25 @@ class Unavoidable:
         return most
 
     def _carried(self, i: Instruction, e: Floats) -> Floats:
-        lanes = i.stop - i.start
+        """What the operands carry to the lanes of an instruction, sizes taken from above."""
         if i.op in (Op.ADD, Op.SUB):
             return np.asarray(e[i.left] + e[i.right])
         if i.op is Op.MUL:
             return self._product(i.left, i.right, e)
-        if i.op in (Op.NEG, Op.CAST, Op.ABS):
-            return e[i.left] if i.op is not Op.ABS else np.zeros(lanes)
+        if i.op in (Op.NEG, Op.CAST):
+            return np.asarray(e[i.left])
         if i.op is Op.SCALE:
             return np.ldexp(e[i.left], i.exponent)
         if i.op is Op.RELU:
             return np.minimum(e[i.left], np.maximum(self.mid[i.left] + self.radius[i.left], 0.0))
         if i.op is Op.OVERWRITE:
-            return e[i.right[0]]
+            return np.asarray(e[i.right[0]])
         if i.op is Op.SUM:
             return np.asarray(e[i.left].sum(axis=0))
         if i.op is Op.DOT:
             left, right = i.left[:, :, None], i.right[:, None, :]
             return np.asarray(self._product(left, right, e).sum(axis=0)).ravel()
-        return np.zeros(lanes)
+        return np.zeros(i.stop - i.start)
 
     def _product(self, a: npt.NDArray[np.int32], b: npt.NDArray[np.int32], e: Floats) -> Floats:
         x, y = np.abs(self.mid) + self.radius, e  # M must not be too small: sizes from above

@@ -45,7 +45,7 @@ def test_a_state(certify, state_file, tmp_path):
     rounding = next(c for c in report.claims if c.id == "rounding/float32/serial/ball")
     assert float.fromhex(rounding.bounds["eps_W"]) <= 1e-3
     listed = {name: (format, lanes) for name, format, lanes in rounding.observed["tuned"]}
-    assert listed["input W"][1] == 6
+    assert listed["input Sigma"][1] == 9
     assert "float16" in {format for format, _ in listed.values()}
     assert any("operations marked as such are in float16" in text for text in rounding.assumptions)
     for name, (format, _) in listed.items():
