@@ -21,11 +21,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from certify.arithmetic import Format
+from certify.arithmetic import Format, format_named
 from certify.arithmetic.directed import relaxed_up
 from certify.arithmetic.libm import Libm
 from certify.errors import InputRejected, Undecided
-from certify.graph import Graph
+from certify.graph import Graph, order_named
 from certify.rounding.assignments import Assignment, Assignments, coarse_to_fine
 from certify.rounding.bounds import Bounds
 from certify.rounding.region import Region
@@ -123,7 +123,7 @@ def tune(
     candidates = coarse_to_fine(DEFAULT_FORMATS if formats is None else formats)
     if not candidates:
         raise InputRejected("no format is given", "name at least one, such as float16")
-    last = coarse_to_fine([LAST_FORMAT]) if formats is None and cost is None else ()
+    last = coarse_to_fine([LAST_FORMAT]) if formats is None and cost is None and _holds(graph, LAST_FORMAT) else ()
     finest = next((f for f in (*reversed(candidates), *last) if _certifies(graph, f, region, tolerances, libm)), None)
     if finest is None:
         named = ", ".join(f.name for f in (*candidates, *last))
@@ -165,6 +165,12 @@ def _tolerances(graph: Graph, tol: float | Mapping[str, float]) -> dict[str, flo
     if not given:
         raise InputRejected("no output has a tolerance", f"give one for some of {', '.join(graph.outputs)}")
     return given
+
+
+def _holds(graph: Graph, format: str) -> bool:
+    """Whether the accumulator of the graph's sums, if they have one, holds the numbers of a format."""
+    accumulator = order_named(graph.order or "serial").accumulator
+    return not accumulator or format_named(accumulator).contains(format_named(format))
 
 
 def _certifies(

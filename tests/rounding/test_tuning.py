@@ -56,7 +56,7 @@ def test_no_assignment_is_below_the_lower_bounds(name, tol):
         graph, region, _ = case(name, seed=3, radius=radius)
         costs = list(every_certified(graph, region, tol))
         if not costs:
-            with pytest.raises(Undecided, match="none of float16, bfloat16, float32 certifies"):
+            with pytest.raises(Undecided, match="none of bfloat16, float16, float32 certifies"):
                 tune(graph, region, tol, formats=FORMATS)
             continue
         found = tune(graph, region, tol, formats=FORMATS)
@@ -180,6 +180,15 @@ def test_float64_where_float32_is_not_enough():
     assert found.format == BINARY64
     with pytest.raises(Undecided, match="none of float32 certifies 1e-09 in 0"):
         tune(graph, region, 1e-9, formats=["float32"])
+
+
+def test_an_accumulator_that_does_not_hold_float64():
+    """float64 is then no candidate: none certifies, and that is what is said."""
+    graph, region, _ = case("doubling")
+    wide = with_order(graph, "any-order:float32")
+    with pytest.raises(Undecided, match="none of bfloat16, float16, float32 certifies"):
+        tune(wide, region, 1e-9)
+    assert tune(wide, region, 1e-2).eps["0"] <= 1e-2
 
 
 def test_refusals():
