@@ -132,7 +132,8 @@ def report_on(
 ) -> KernelReport:
     """The report of a kernel that is traced already, in these formats in this order.
 
-    The other parameters are those of `kernel_report`, `likely` its confidence; `noted` is what each running claim carries beside what is observed.
+    The other parameters are those of `kernel_report`, `likely` its confidence; `noted` is what
+    each running claim carries beside what is observed.
 
     Raises
     ------
