@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from certify.cases.convergence import Convergence
+    from certify.cases.kernel import TracedKernel
 
     from certify.arithmetic import Format
     from certify.certificate import Report
@@ -90,5 +91,14 @@ class Case(Protocol):
         Raises
         ------
         InputRejected : the file holds no such state, or the case has no repeated updates.
+        """
+        ...
+
+    def kernel(self, saved: Saved, state: int, order: str) -> tuple[TracedKernel, str, str]:
+        """The kernel of one state as a user's kernel, the input that moves and the output that a plain tolerance is about.
+
+        Raises
+        ------
+        InputRejected : the file holds no states of this case.
         """
         ...

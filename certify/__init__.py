@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         Probable,
         Range,
         Region,
+        Tuned,
         adjoint,
         ball,
         majorant,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
         relu_branches,
         running,
         running_batch,
+        tune,
     )
     from certify.states import Saved, load, save
 
@@ -95,6 +97,7 @@ __all__ = [
     "Stochastic",
     "Tolerance",
     "TraceRefused",
+    "Tuned",
     "Undecided",
     "Variable",
     "Verdict",
@@ -124,6 +127,7 @@ __all__ = [
     "tolerance",
     "tolerance_between",
     "trace",
+    "tune",
     "with_formats",
     "with_order",
     "write_kernel_report",

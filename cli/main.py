@@ -19,7 +19,10 @@ from certify.cli.streams import abandon_output, flush_output, one_line, say
 from certify.errors import CertifyError
 from certify.version import __version__
 
-COMMANDS = ("demo", "run", "trace", "tolerance", "check", "gate", "updates", "solve", "show", "html", "schema", "env")
+COMMANDS = (
+    *("demo", "run", "trace", "tolerance", "tune", "check", "gate", "updates", "solve"),
+    *("show", "html", "schema", "env"),
+)
 """In the order of the help page; `certify.cli.NAME` holds each as `command`."""
 
 #: A linear algebra library that splits its work over threads adds in another order, and a report would depend on the

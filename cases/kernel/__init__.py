@@ -7,8 +7,9 @@ from .kernel import Kernel, TracedKernel, trace_kernel
 from .origins import Origin, origins
 from .pairs import Pair
 from .reference import enclosed, sharply
-from .report import KernelReport, kernel_report, write_kernel_report
+from .report import KernelReport, kernel_report, report_on, write_kernel_report
 from .tolerance import Tolerance, chosen_order, overflow, program, tolerance, tolerance_between
+from .tuned import TunedKernel, tuned
 
 __all__ = [
     "Kernel",
@@ -17,6 +18,7 @@ __all__ = [
     "Pair",
     "Tolerance",
     "TracedKernel",
+    "TunedKernel",
     "binary64",
     "chosen_order",
     "enclosed",
@@ -25,9 +27,11 @@ __all__ = [
     "origins",
     "overflow",
     "program",
+    "report_on",
     "sharply",
     "tolerance",
     "tolerance_between",
     "trace_kernel",
+    "tuned",
     "write_kernel_report",
 ]

@@ -102,8 +102,43 @@ def kernel_report(
         scales by; or the confidence is none, or stochastic rounding has no model of the program.
     """
     likely = None if confidence is None else confidence_of(confidence)
-    chosen, library = _formats(formats), family_of(inputs) if libm is None else libm
+    library = family_of(inputs) if libm is None else libm
     traced = trace_kernel(kernel, inputs, order=order, variables=variables, name=name)
+    return report_on(
+        traced,
+        _formats(formats),
+        center=center,
+        radius=radius,
+        libm=library,
+        samples=samples,
+        bound=bound,
+        splits=splits,
+        likely=likely,
+    )
+
+
+def report_on(
+    traced: TracedKernel,
+    formats: Iterable[Format],
+    *,
+    center: str | None = None,
+    radius: float = 0.0,
+    libm: str | Libm | None = None,
+    samples: int = 4,
+    bound: str = "running",
+    splits: int = 0,
+    likely: Fraction | None = None,
+    noted: Mapping[str, Any] | None = None,
+) -> KernelReport:
+    """The report of a kernel that is traced already, in these formats in this order.
+
+    The other parameters are those of `kernel_report`, `likely` its confidence; `noted` is what
+    each running claim carries beside what is observed.
+
+    Raises
+    ------
+    InputRejected : as `kernel_report`.
+    """
     moving, ball = traced.region(center, radius)
     subject = Subject(traced.graph, traced.inputs, _wording(moving), further=(SOURCE_ASSUMPTION,))
     regions: list[tuple[dict[str, str], Region, Trials, dict[str, Any]]] = [
@@ -114,16 +149,16 @@ def kernel_report(
         values = {"inputs": {moving: hex_values(traced.inputs[moving])}}
         regions.append((ball_region(float(radius), moving), ball, trials, values))
     claims: list[Claim] = []
+    chosen = list(formats)
     for format in chosen:
         for where, region, trials, values in regions:
-            analysis = analyse(subject, format, where, region, library, bound=bound, splits=splits)
-            claims += program_claims(
-                subject, analysis, values=values, observed=_observed(analysis, trials), display=_digits(analysis)
-            )
+            analysis = analyse(subject, format, where, region, libm, bound=bound, splits=splits)
+            observed = {**_observed(analysis, trials), **(noted or {})}
+            claims += program_claims(subject, analysis, values=values, observed=observed, display=_digits(analysis))
     required = [claim.id for claim in claims if claim.parameters.get("method") not in FOR_COMPARISON]
     if likely is not None:
         claims += [
-            probable_claim(subject, format, where, region, likely, library)
+            probable_claim(subject, format, where, region, likely, libm)
             for format in chosen
             for where, region, _, _ in regions
         ]

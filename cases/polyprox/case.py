@@ -10,6 +10,7 @@ import numpy as np
 from certify.cases.case import MOST_UNASKED, Options, Progress
 from certify.cases.claims import FOR_COMPARISON
 from certify.cases.convergence import Convergence
+from certify.cases.kernel import TracedKernel
 from certify.cases.programs import order_in
 
 from certify.arithmetic import Format, format_named
@@ -19,7 +20,7 @@ from certify.errors import InputRejected
 from certify.rounding.probable import confidence_of
 from certify.states import Saved, digest
 
-from .certificates import Batch, Certifier
+from .certificates import Batch, Certifier, graph_of, inputs_of
 from .state import State, saved_from, states_from
 
 DEFAULT_FORMATS = ("float16", "float32", "float64")
@@ -115,6 +116,12 @@ class PolyProx:
     def states(self, saved: Saved) -> int:
         """How many states the file holds."""
         return len(states_from(saved))
+
+    def kernel(self, saved: Saved, state: int, order: str) -> tuple[TracedKernel, str, str]:
+        """The block at one state: W moves, and is the output that matters."""
+        chosen = states_from(saved)[state]
+        inputs = {name: np.asarray(value, dtype=np.float64) for name, value in inputs_of(chosen).items()}
+        return TracedKernel("block", graph_of(chosen, order), inputs), "W", "W"
 
     def convergence(
         self, saved: Saved, state: int, format: Format, options: Options, further: int, progress: Progress

@@ -126,10 +126,19 @@ class Format:
         fits = other.emin - other.precision + 1 >= self.emin - self.precision + 1 and least_other >= least
         return fits and self.precision >= other.precision and self.largest >= other.largest
 
+    @property
+    def bits(self) -> int:
+        """The bits that a number of the format is stored in: sign, exponent and significand, without padding."""
+        return self.precision + (self.emax - self.emin + 1).bit_length()
+
+    def holds_scale(self, exponent: int) -> bool:
+        """Whether 2**exponent and its reciprocal are numbers of the format."""
+        least = self.emin if self.flush else self.emin - self.precision + 1
+        return abs(exponent) <= self.emax and -abs(exponent) >= least
+
     def check_scale(self, exponent: int) -> None:
         """Raise InputRejected unless 2**exponent and its reciprocal are numbers of the format."""
-        least = self.emin if self.flush else self.emin - self.precision + 1
-        if abs(exponent) > self.emax or -abs(exponent) < least:
+        if not self.holds_scale(exponent):
             raise InputRejected(
                 f"the kernel scales by 2**{exponent}, which {self.name} cannot hold",
                 "use a format with a wider exponent range",

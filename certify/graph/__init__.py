@@ -8,6 +8,7 @@ from certify.graph.graph import ZERO, FormatNames, Graph, InputBlock, Instructio
 from certify.graph.lowering import lower
 from certify.graph.orders import ORDERS, Order, order_named, with_order
 from certify.graph.places import Place, layer
+from certify.graph.stored import with_stored_inputs
 from certify.graph.traced import Traced
 from certify.graph.tracing import Variable, trace
 
@@ -39,4 +40,5 @@ __all__ = [
     "trace",
     "with_format_names",
     "with_order",
+    "with_stored_inputs",
 ]

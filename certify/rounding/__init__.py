@@ -9,6 +9,7 @@ from certify.rounding.probable import Probable, probable
 from certify.rounding.range import Branches, Range, range_test, relu_branches
 from certify.rounding.region import Region, ball, point, variables
 from certify.rounding.running import Running, running
+from certify.rounding.tuning import Tuned, tune
 
 __all__ = [
     "Adjoint",
@@ -20,6 +21,7 @@ __all__ = [
     "Range",
     "Region",
     "Running",
+    "Tuned",
     "adjoint",
     "ball",
     "majorant",
@@ -29,5 +31,6 @@ __all__ = [
     "relu_branches",
     "running",
     "running_batch",
+    "tune",
     "variables",
 ]

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from certify.arithmetic import Format, Ieee
+from certify.arithmetic import Format, Ieee, format_named
+from certify.arithmetic.ieee import AnyOperands
 from certify.arithmetic.libm import Libm, chosen_library
 from certify.errors import InputRejected
-from certify.graph import Graph, Values, evaluate, order_named, output
+from certify.graph import FormatNames, Graph, Op, Values, evaluate, order_named, output
 from certify.rounding.anyorder import EveryOrder
 from certify.rounding.bounds import Bounds
 from certify.rounding.local import ERROR, HIGH, LOW, magnitude
@@ -140,3 +141,19 @@ class _Emulations(Ieee):
     def empty(self, n: int) -> Values:
         """Room for n values of every state."""
         return np.empty((self.count, n), dtype=self._dtype)
+
+    def in_format(self, name: str, left: FormatNames, right: FormatNames, op: Op) -> Ieee:
+        """As `Ieee.in_format`."""
+        return _MixedEmulations(format_named(name) if name else self.format, self.count)
+
+
+class _MixedEmulations(AnyOperands):
+    """`AnyOperands` with values of shape (states, lanes)."""
+
+    def __init__(self, format: Format, count: int) -> None:
+        super().__init__(format)
+        self.count = count
+
+    def empty(self, n: int) -> Values:
+        """Room for n values of every state."""
+        return np.empty((self.count, n))

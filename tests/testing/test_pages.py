@@ -11,7 +11,7 @@ from pages import outputs
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize("page", ["your-kernel.md", "tolerances.md"])
+@pytest.mark.parametrize("page", ["your-kernel.md", "tolerances.md", "tuning.md"])
 def test_blocks_print_what_the_page_says(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In an empty directory, in order."""
     monkeypatch.chdir(tmp_path)
