@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+import traceback
 from pathlib import Path
 
 from certify.checker import Beyond, Finding, Rejected, check, claims_of, likeness, parse_json
@@ -13,7 +14,7 @@ from certify.checker.document import MAX_BYTES, shown
 
 DESCRIPTION = "Prove every claim of a report again, from the state file alone."
 EPILOG = """Exit codes: 0 every certified or refuted claim is proved again; 1 nothing is wrong, but a claim is beyond this
-checker; 2 usage; 3 a claim, the report or a file is rejected."""
+checker; 2 usage; 3 a claim, the report or a file is rejected; 70 the checker itself failed."""
 MOST_CANDIDATES = 100
 
 
@@ -24,7 +25,11 @@ def main() -> int:
     parser.add_argument("--state", metavar="FILE", help="the states; without it, the file beside the report that fits")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     given = parser.parse_args()
-    return run(given.report, given.state, given.json)
+    try:
+        return run(given.report, given.state, given.json)
+    except Exception:  # a crash proves nothing, and Python's own exit code for it is that of "nothing is wrong"
+        traceback.print_exc()
+        return 70
 
 
 def run(report: str, state: str | None, as_json: bool, name: str = "certify.checker") -> int:

@@ -267,7 +267,7 @@ def check_enough(claim: Claim, context: Context) -> Finding:
         for c in context.claims.values()
         if c["kind"] in ("rounding", "range") and not c["id"].count("/majorant") + c["id"].count("/adjoint")
     ]
-    names = dict.fromkeys(x for c in counted if (x := c["parameters"].get("format")) == c["id"].split("/")[1])
+    names = dict.fromkeys(x for c in counted if [x := c["parameters"].get("format")] == c["id"].split("/")[1:2])
     known = [format_named(name) for name in names]
     ids = {f.name: [c["id"] for c in counted if c["parameters"].get("format") == f.name] for f in known}
     formats = [f.name for f in sorted(known, key=lambda f: (f.precision, f.emax, f.name))]

@@ -60,7 +60,9 @@ def parse_json(data: bytes, what: str) -> Any:
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
-        return found if len(found) == len(pairs) else refuse(f"of keys {list(found)[:2]}")
+        if len(found) < len(pairs):
+            raise ValueError(f"a key occurs twice among {list(found)[:2]}")
+        return found
 
     def depth(x: Any) -> int:
         inner = x.values() if isinstance(x, dict) else x
@@ -76,7 +78,7 @@ def parse_json(data: bytes, what: str) -> Any:
         if depth(value) > _MAX_DEPTH:
             raise ValueError(f"it is nested deeper than {_MAX_DEPTH} levels")
     except (ValueError, RecursionError) as error:
-        raise Rejected(f"{what} is not valid JSON: {shown(str(error))}") from None
+        raise Rejected(f"{what} is not JSON that a checker reads: {shown(str(error))}") from None
     return value
 
 

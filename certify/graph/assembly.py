@@ -14,6 +14,11 @@ from certify.graph.places import Place
 
 #: Nodes are numbered in int32. The terms of sums are no nodes: there may be more of them.
 MOST_NODES = 2**31 - 1
+#: Operations whose results every program rounds before any use: no products, and nothing that may hand one on.
+_ROUNDED = [
+    *(Op.CONST, Op.ADD, Op.SUB, Op.RELU, Op.OVERWRITE),
+    *(Op.DIV, Op.SQRT, Op.EXP, Op.LOG, Op.TANH, Op.SIGMOID),
+]
 _NONE = np.empty(0, dtype=np.int32)
 
 
@@ -34,7 +39,6 @@ class Assembler:
         self._constants: list[float] = []
         self._format: list[int] = []
         self._formats: dict[str, int] = {}
-        self._negations: list[tuple[int, Ids]] = []
         self._differences: list[tuple[int, Ids, Ids]] = []
 
     def emit(self, op: Op, left: Ids, right: Ids | None, place: Place, *, exponent: int = 0) -> Ids:
@@ -59,9 +63,7 @@ class Assembler:
         self._place.append(self._places.setdefault(place, len(self._places)))
         name = current_format()
         self._format.append(self._formats.setdefault(name, len(self._formats)) if name else -1)
-        if op is Op.NEG:
-            self._negations.append((first, left))
-        elif op is Op.SUB:
+        if op is Op.SUB:
             self._differences.append((first, left, right))
         return np.arange(first, self.n_nodes, dtype=np.int32)
 
@@ -94,9 +96,11 @@ class Assembler:
         instruction = np.searchsorted(np.array(self._start), ids, side="right") - 1
         return np.append(np.array(self._format, dtype=np.int32), np.int32(-1))[instruction]  # -1: an input
 
-    def negated(self, ids: Ids) -> Ids:
-        """For each node, the node it is the negation of, or -1."""
-        return _looked_up(self._negations, ids)
+    def is_rounded(self, ids: Ids) -> npt.NDArray[np.bool_]:
+        """Which nodes are one number for all their uses, whatever is fused: inputs, and results that nothing hands on."""
+        instruction = np.searchsorted(np.array(self._start), ids, side="right") - 1
+        op = np.append(np.array(self._op, dtype=np.int64), Op.CONST)[instruction]  # the last: of an input
+        return np.isin(op, _ROUNDED)
 
     def difference(self, ids: Ids) -> tuple[Ids, Ids]:
         """For each node, the pair (y, x) that it is the difference y - x of, or -1."""

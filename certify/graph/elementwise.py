@@ -17,7 +17,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def add(a: Traced, b: Traced) -> Traced:
-    """A + b, entrywise; x + 0 and x + (-x) make no node."""
+    """A + b, entrywise; x + 0 makes no node."""
     return _sum_of_two(Op.ADD, a, b)
 
 
@@ -37,9 +37,10 @@ def _sum_of_two(op: Op, a: Traced, b: Traced) -> Traced:
         lanes.keep(zero_a, lanes.b, lanes.b_known)
     else:
         lanes.unary(Op.NEG, zero_a & ~lanes.known_b, lanes.b)
-    lanes.cancel(op)
     if op is Op.ADD:
         lanes.overwrite()
+    else:
+        lanes.cancel()
     lanes.binary(op)
     return lanes.result()
 
@@ -181,16 +182,10 @@ class Lanes:
         exact = mask & _tiny(values) & (self.known_a & _tiny(self.a_known)) & (self.known_b & _tiny(self.b_known))
         self.keep(exact, np.full_like(self.a, KNOWN), values)
 
-    def cancel(self, op: Op) -> None:
-        """X - x and x + (-x) are 0 exactly."""
-        nodes = self.open & ~self.known_a & ~self.known_b
-        if op is Op.SUB:
-            same = nodes & (self.a == self.b)
-        else:
-            same = np.zeros_like(nodes)
-            same[nodes] = (self.assembler.negated(self.b[nodes]) == self.a[nodes]) | (
-                self.assembler.negated(self.a[nodes]) == self.b[nodes]
-            )
+    def cancel(self) -> None:
+        """X - x is 0 exactly, unless x may be a product that is rounded in one use and fused in the other (any order)."""
+        same = self.open & ~self.known_a & (self.a == self.b)
+        same[same] = self.assembler.is_rounded(self.a[same])
         self.keep(same, np.full_like(self.a, KNOWN), np.zeros_like(self.a_known))
 
     def overwrite(self) -> None:

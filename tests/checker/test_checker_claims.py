@@ -233,3 +233,16 @@ def test_the_exact_update_is_that_of_the_definition(made):
         with ctx.workprec(1 << 18):
             mine = Centre(States(saved).state(k)).update()
             assert all(x == arb(fmpq(y.numerator, y.denominator)) for x, y in zip(mine, wanted, strict=True))
+
+
+def test_a_claim_by_the_bare_name_of_its_kind(made):
+    """Rejected like any other false id, also where another claim counts the formats of all."""
+    report, state = made
+    spoiled = copy.deepcopy(report)
+    claim = claim_of(spoiled, "range/float32/serial/point/state=1")
+    claim["id"] = "range"
+    spoiled["required"] = [c["id"] for c in spoiled["claims"] if c["verdict"] == "certified"][:1]
+    spoiled["verdict"] = "certified"
+    found = findings(spoiled, state)
+    assert found["range"].verdict == "rejected"
+    assert found["precision/update/0.001"].verdict == "rejected"

@@ -280,3 +280,17 @@ def test_hostile_state_files(tmp_path, folder, name, code):
     }[name]()
     (tmp_path / "state").write_bytes(data)
     refusal(command(folder / "report.json", "--state", tmp_path / "state"), code)
+
+
+def test_a_crash_of_the_checker_is_no_success(monkeypatch, tmp_path, capsys):
+    """Exit code 70 and a traceback; Python's own code for it, 1, says that nothing is wrong."""
+    from certify.checker import __main__
+
+    def broken(*args):
+        raise IndexError("out of range")
+
+    (tmp_path / "r.json").write_text("{}")
+    monkeypatch.setattr(__main__, "check", broken)
+    monkeypatch.setattr("sys.argv", ["checker", str(tmp_path / "r.json"), "--state", str(tmp_path / "r.json")])
+    assert __main__.main() == 70
+    assert "IndexError: out of range" in capsys.readouterr().err

@@ -45,8 +45,10 @@ def test_exact_operations_make_no_node(kernel):
         (lambda x, y: 0 - x, [Op.NEG]),
         (lambda x, y: -1 * x, [Op.NEG]),
         (lambda x, y: x / -1, [Op.NEG]),
-        (lambda x, y: x + (-x), [Op.NEG]),  # the sum is 0; the negation stands before it
-        (lambda x, y: (-x) + x, [Op.NEG]),
+        (lambda x, y: x + (-x), [Op.NEG, Op.ADD]),  # a negation in a format of its own may round
+        (lambda x, y: (lambda s: s - s)(x + y), [Op.ADD]),
+        (lambda x, y: (lambda p: p - p)(x * y), [Op.MUL, Op.SUB]),  # either may be fused, in any order
+        (lambda x, y: (lambda p: p - p)(-(x * y)), [Op.MUL, Op.NEG, Op.SUB]),
         (lambda x, y: 8 * x, [Op.SCALE]),
         (lambda x, y: x / 4, [Op.SCALE]),
         (lambda x, y: -0.5 * x, [Op.SCALE, Op.NEG]),

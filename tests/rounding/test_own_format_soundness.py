@@ -261,3 +261,25 @@ def test_the_error_of_one_rounding_is_that_rounding(order):
     assert np.allclose(bounds.error_of("0"), 2.0**-13, rtol=1e-9)
     found = error(computed(graph, BINARY32, inputs, "0"), exact(graph, inputs, "0"))
     assert (found > 0).all() and (found <= bounds.error_of("0")).all()
+
+
+def test_what_is_rounded_in_one_place_only_does_not_cancel():
+    """X plus its negation in a narrower format is not 0; nor, where a product may be fused, a product less itself."""
+
+    def narrower(x):
+        with certify.precision("e4m3"):
+            d = 0.0 - x
+        with certify.precision("float32"):
+            return x + d
+
+    x = {"x": np.array([1.3])}
+    assert running(trace(narrower, x, order="serial"), BINARY32, point(x)).error_of("0") >= 1.3 - 1.25
+
+    def fused(x):
+        p = x * x
+        return p - p
+
+    v = float(np.float32(1.3))
+    apart = abs(float(np.float32(v * v)) - v * v)
+    assert running(trace(fused, x, order="any-order"), BINARY32, point(x)).error_of("0") >= apart > 0
+    assert running(trace(fused, x, order="serial"), BINARY32, point(x)).low[-2] == 0.0
