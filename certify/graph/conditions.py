@@ -15,7 +15,7 @@ import numpy as np
 
 from certify.errors import TraceRefused
 from certify.graph.assembly import Assembler
-from certify.graph.elementwise import as_nodes
+from certify.graph.elementwise import as_nodes, handed_on
 from certify.graph.graph import Op
 from certify.graph.places import here
 from certify.graph.traced import KNOWN, Traced, as_traced, promoted
@@ -119,7 +119,9 @@ def where(condition: Any, x: Any, y: Any) -> Traced:
     if isinstance(condition, Condition):
         shape = np.broadcast_shapes(condition.shape, x.shape, y.shape)
         return condition.choose(*(v.moved(lambda array: np.broadcast_to(array, shape)) for v in (x, y)))
-    return _noted(Traced(assembler, np.where(condition, x.ids, y.ids), np.where(condition, x.known, y.known)))
+    return handed_on(
+        _noted(Traced(assembler, np.where(condition, x.ids, y.ids), np.where(condition, x.known, y.known)))
+    )
 
 
 def _noted(a: Traced) -> Traced:
@@ -152,6 +154,7 @@ def _select(p: Traced, q: Traced, x: Traced, y: Traced, strict: bool) -> Traced:
     known = [np.broadcast_to(v.known, shape).ravel() for v in (p, q, x, y)]
     same = (ids[2] == ids[3]) & (known[2] == known[3])
     result, values = ids[2].copy(), known[2].copy()
+    result[same] = assembler.converted(result[same], here())
     if not same.all():
         nodes = [as_nodes(assembler, i[~same], k[~same]) for i, k in zip(ids, known, strict=True)]
         result[~same] = assembler.emit(Op.SELECT, nodes[0], np.stack(nodes[1:]), here(), exponent=int(strict))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from certify.errors import TraceRefused
-from certify.graph.elementwise import absolute, as_nodes, divide, maximum, multiply, square_root, subtract
+from certify.graph.elementwise import absolute, as_nodes, divide, handed_on, maximum, multiply, square_root, subtract
 from certify.graph.graph import ZERO, Op
 from certify.graph.places import here
 from certify.graph.traced import KNOWN, Traced, as_traced
@@ -42,6 +42,8 @@ def extreme(function: Callable[[Traced, Traced], Traced]) -> Callable[..., Trace
             raise TraceRefused(
                 f"the kernel takes the largest element of none at {here()}", "give an axis that is not empty"
             )
+        if len(left) == 1:
+            left = handed_on(left)
         while len(left) > 1:
             half = len(left) // 2
             larger = function(left[:half], left[half : 2 * half])

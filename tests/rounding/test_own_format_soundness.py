@@ -283,3 +283,24 @@ def test_what_is_rounded_in_one_place_only_does_not_cancel():
     apart = abs(float(np.float32(v * v)) - v * v)
     assert running(trace(fused, x, order="any-order"), BINARY32, point(x)).error_of("0") >= apart > 0
     assert running(trace(fused, x, order="serial"), BINARY32, point(x)).low[-2] == 0.0
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        lambda x: np.where(x < 1, x, x),
+        lambda x: np.max(x),
+        lambda x: np.where(np.array([True]), x, 0 * x),
+        lambda x: np.maximum(x, x),
+        lambda x: np.sum(x),
+    ],
+)
+def test_what_is_handed_on_is_rounded_to_the_format_in_force(kernel):
+    """A choice between equals, the largest of one, a sum of one: in e4m3 1.3 becomes 1.25."""
+
+    def narrow(x):
+        with certify.precision("e4m3"):
+            return kernel(x)
+
+    x = {"x": np.array([1.3])}
+    assert running(trace(narrow, x, order="serial"), BINARY32, point(x)).error_of("0") >= 1.3 - 1.25
