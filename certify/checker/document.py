@@ -52,8 +52,23 @@ def shown(value: Any) -> str:
     return text if len(text) <= 80 else text[:76] + " ..."
 
 
+class _Inexact(str):
+    """A number that is not exact, as the file has it."""
+
+
+def _inexact(x: Any) -> str | None:
+    """The first number in a value that is not exact."""
+    inner = x.values() if isinstance(x, dict) else x if isinstance(x, list) else ()
+    return x if isinstance(x, _Inexact) else next((text for y in inner if (text := _inexact(y))), None)
+
+
 def parse_json(data: bytes, what: str) -> Any:
     """JSON with one meaning only: no float, NaN, duplicate key, lone surrogate, long integer or deep nesting."""
+    seen: list[str] = []
+
+    def inexact(text: str) -> str:
+        seen.append(_Inexact(text))
+        return seen[-1]
 
     def refuse(text: str) -> NoReturn:
         raise ValueError(f"the number {text[:40]} is not exact or too long")
@@ -62,6 +77,8 @@ def parse_json(data: bytes, what: str) -> Any:
         found = dict(pairs)
         if len(found) < len(pairs):
             raise ValueError(f"a key occurs twice among {list(found)[:2]}")
+        if seen and {"id", "kind"} <= set(found) and (text := _inexact(found)):
+            raise ValueError(f"claim {found['id']} has the number {text[:40]}, which is not exact")
         return found
 
     def depth(x: Any) -> int:
@@ -71,10 +88,12 @@ def parse_json(data: bytes, what: str) -> Any:
     if len(data) > MAX_BYTES or sum(map(data.count, (b",", b"[", b"{"))) > _MAX_ITEMS:
         raise Rejected(f"{what} is larger than a checker reads ({MAX_BYTES} bytes, {_MAX_ITEMS} elements)")
     try:
-        hooks: dict[str, Any] = {"parse_float": refuse, "parse_constant": refuse, "object_pairs_hook": unique}
+        hooks: dict[str, Any] = {"parse_float": inexact, "parse_constant": inexact, "object_pairs_hook": unique}
         value = json.loads(data.decode(), parse_int=lambda x: int(x) if len(x) <= 20 else refuse(x), **hooks)
         if b"\\u" in data:
             json.dumps(value, ensure_ascii=False).encode()  # refuses lone surrogates
+        if seen:
+            refuse(seen[0])
         if depth(value) > _MAX_DEPTH:
             raise ValueError(f"it is nested deeper than {_MAX_DEPTH} levels")
     except (ValueError, RecursionError) as error:

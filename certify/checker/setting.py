@@ -61,7 +61,8 @@ class Setting:
     def _library(self, stated: list[Any]) -> dict[str, float | None]:
         """How many ulps the claim assumes of each function that the program calls, None for correctly rounded results."""
         found = self.library = [match for text in stated if (match := _LIBRARY.fullmatch(text))]
-        called, ulps = {op for op, *_ in self.program.code}, [float(x[3]) if x[3] else None for x in found]
+        code, ulps = self.program.code, [float(x[3]) if x[3] else None for x in found]
+        called = self.context.cached(("called", id(self.program)), lambda: {op for op, *_ in code})
         good = all(u is None or (repr(u) == x[3] and u >= 0.5) for u, x in zip(ulps, found, strict=True))
         functions = [x[1] for x in found]
         if not good or functions != [name for name in RANGES if name in called] or len({x[2] for x in found}) > 1:

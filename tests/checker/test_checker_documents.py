@@ -262,3 +262,19 @@ def test_an_unknown_case_is_beyond_the_checker(made):
     report["subject"]["case"] = "other"
     with pytest.raises(Beyond, match="other"):
         findings(report, made[1])
+
+
+@pytest.mark.parametrize("number", ["0.001", "1e400", "NaN", "-Infinity", "1.0"])
+@pytest.mark.parametrize("where", ["bounds", "observed"])
+def test_a_number_that_is_not_exact_is_rejected_with_the_name_of_its_claim(made, number, where):
+    """As a JSON number, wherever in a claim; elsewhere in the report the number itself is named."""
+    report, state = made
+    spoiled = copy.deepcopy(report)
+    claim = spoiled["claims"][3]
+    claim[where]["x"] = "HERE"
+    data = json.dumps(spoiled).replace('"HERE"', number).encode()
+    with pytest.raises(Rejected, match=f"claim {claim['id']} has the number {number}, which is not exact"):
+        check(data, state, lambda name: b"")
+    spoiled = {**report, "subject": {**report["subject"], "p": "HERE"}}
+    with pytest.raises(Rejected, match=f"the number {number} is not exact"):
+        check(json.dumps(spoiled).replace('"HERE"', number).encode(), state, lambda name: b"")
