@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
+from checker_kernels import inputs
 from checker_reports import Report, findings, kernel_of, random_state, report_of
-from kernels import inputs
 
 from certify.arithmetic import format_named
 from certify.arithmetic.accumulators import accumulator

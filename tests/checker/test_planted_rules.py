@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from checker_kernels import inputs
 from checker_reports import Report, findings, kernel_of
-from kernels import inputs
 from test_planted_bugs import Plant, forgetting, instead
 
 from certify.arithmetic import Format

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from checker_kernels import inputs
 from checker_reports import Report, alone, changed, claim_of, findings, kernel_of
-from kernels import inputs
 from tampered_families import families
 
 from certify.checker import Beyond, Rejected
