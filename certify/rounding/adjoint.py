@@ -19,12 +19,11 @@ import numpy as np
 from certify.arithmetic import Format, format_named
 from certify.arithmetic.libm import Libm, chosen_library
 from certify.errors import InputRejected
-from certify.graph import ZERO, Graph, evaluate, order_named
+from certify.graph import ZERO, Graph, order_named
 from certify.graph.graph import Ids
 from certify.rounding.bounds import Bounds
-from certify.rounding.local import ERROR, HIGH, LOW, magnitude
 from certify.rounding.region import Floats, Region
-from certify.rounding.running import arithmetic_of
+from certify.rounding.running import analysed, arithmetic_of
 from certify.rounding.secants import secants
 from certify.rounding.shares import Share, shares
 from certify.rounding.sweep import Sweep, products
@@ -99,14 +98,7 @@ def adjoint(
 def on_box(graph: Graph, format: Format, region: Region, names: list[str], libm: Libm) -> Adjoint:
     """Adjoint bounds of the named outputs, from one sweep over the whole region."""
     arithmetic = arithmetic_of(graph, format, libm)
-    inputs = {name: arithmetic.enclose(region.lower[name], region.upper[name]) for name in region.lower}
-    if region.representable:
-        for enclosed in inputs.values():
-            enclosed[ERROR] = 0.0
-    values = evaluate(graph, arithmetic, inputs)
-    arithmetic.note(magnitude(values[:, : graph.n_inputs]))
-    error = np.where(np.isnan(values[ERROR]), np.inf, values[ERROR])
-    bounds = Bounds(graph, format, values[LOW], values[HIGH], error, arithmetic.largest_result, libm)
+    bounds, values = analysed(graph, arithmetic, format, region)
     rows = bounds.low, bounds.high, bounds.error, bounds.peak, bounds.libm
     # the theorem needs finite enclosures, and that of any order one format
     mixed = bool(graph.format_names) and graph.order is not None and order_named(graph.order).is_any

@@ -27,12 +27,13 @@ from certify.arithmetic.enclosure import step_up
 from certify.arithmetic.libm import Libm, chosen_library
 from certify.arithmetic.stochastic import refuse
 from certify.errors import InputRejected
-from certify.graph import ZERO, Graph, Op, evaluate, lower, order_named
+from certify.graph import ZERO, Graph, Op, lower, order_named
 from certify.rounding.adjoint import unique_nodes
 from certify.rounding.bounds import Bounds
-from certify.rounding.local import ERROR, HIGH, LOW, TINY, UP, magnitude
+from certify.rounding.local import LOW, TINY, UP
 from certify.rounding.outcomes import EveryOutcome
 from certify.rounding.region import Floats, Region
+from certify.rounding.running import analysed
 from certify.rounding.secants import Mask, Secants, secants
 from certify.rounding.sweep import Sweep, products
 
@@ -117,15 +118,8 @@ def probable(
     program = lower(graph)
     library = chosen_library(libm, [format, *map(format_named, program.format_names)])
     arithmetic = EveryOutcome(format, library)
-    inputs = {name: arithmetic.enclose(region.lower[name], region.upper[name]) for name in region.lower}
-    if region.representable:
-        for enclosed in inputs.values():
-            enclosed[ERROR] = 0.0
-    values = evaluate(program, arithmetic, inputs)
-    arithmetic.note(magnitude(values[:, : program.n_inputs]))
-    error = np.where(np.isnan(values[ERROR]), np.inf, values[ERROR])
-    bounds = Bounds(program, format, values[LOW], values[HIGH], error, arithmetic.largest_result, library)
-    sure, likely = error.copy(), error.copy()
+    bounds, values = analysed(program, arithmetic, format, region)
+    sure, likely = bounds.error.copy(), bounds.error.copy()
     if bounds.first_overflow() is None:
         linear = secants(program, arithmetic, values)
         sweep, drawn, nodes = Sweep(linear), drawn_nodes(linear), unique_nodes(program, names)

@@ -76,7 +76,11 @@ def running(graph: Graph, format: Format, region: Region, *, libm: str | Libm | 
     InputRejected : an input is missing, or the kernel scales by a number the format cannot hold.
     """
     library = chosen_library(libm, [format, *map(format_named, graph.format_names)])
-    arithmetic = arithmetic_of(graph, format, library)
+    return analysed(graph, arithmetic_of(graph, format, library), format, region)[0]
+
+
+def analysed(graph: Graph, arithmetic: Running, format: Format, region: Region) -> tuple[Bounds, Values]:
+    """The bounds of a program of `format` by a fresh arithmetic, and its values of all nodes, of which they are rows."""
     inputs = {name: arithmetic.enclose(region.lower[name], region.upper[name]) for name in region.lower}
     if region.representable:
         for enclosed in inputs.values():
@@ -84,7 +88,8 @@ def running(graph: Graph, format: Format, region: Region, *, libm: str | Libm | 
     values = evaluate(graph, arithmetic, inputs)
     arithmetic.note(magnitude(values[:, : graph.n_inputs]))
     error = np.where(np.isnan(values[ERROR]), np.inf, values[ERROR])  # as of 0 times an unbounded error
-    return Bounds(graph, format, values[LOW], values[HIGH], error, arithmetic.largest_result, library)
+    rows = values[LOW], values[HIGH], error
+    return Bounds(graph, format, *rows, arithmetic.largest_result, arithmetic.libm), values
 
 
 def arithmetic_of(graph: Graph, format: Format, libm: Libm = ONE_ULP) -> Running:
