@@ -172,3 +172,28 @@ def test_a_dropped_term_is_caught(method, wrong, kernel):
             assert error <= right.error(node)
             caught |= error > spoiled.error(node)
     assert caught
+
+
+def test_the_checkers_own_rounding_is_covered():
+    """Of its sweep, by products that binary64 always rounds down: the magnitude of an adjoint is at least the exact one."""
+    rng, product, factors, exact = np.random.default_rng(3), 1.0, [], Fraction(1)
+    while len(factors) < 400:
+        factor = 1.0 + float(rng.random()) * 2.0**-20
+        if not factors or 3 * (Fraction(product) * Fraction(factor) - Fraction(product * factor)) > Fraction(2) ** -52:
+            product, exact, factors = product * factor, exact * Fraction(factor), [factor, *factors]
+
+    def kernel(x, c):
+        for k in range(len(factors)):
+            x = x * c[k]
+        return x
+
+    graph = trace(kernel, {"x": np.array(1.0), "c": np.array(factors)}, order="serial")
+    saved = graph_tensors(graph)
+    program = from_file(encode_safetensors(saved.tensors, saved.metadata))
+    values = inputs_of(program, {"x": 1.0, "c": factors})
+    running = Running(program, FORMATS["float64"], values, values)
+    found = Adjoint(running)
+    (node,) = program.outputs["0"]
+    found.local = [1.0 if k == 0 else 0.0 for k in range(node + 1)]  # of x alone: the bound is the adjoint's magnitude
+    running.error[node] = float("inf")
+    assert exact <= Fraction(found.error(node)) <= exact * (1 + Fraction(1, 2**40))
