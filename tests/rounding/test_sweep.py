@@ -8,7 +8,7 @@ import pytest
 from certify.arithmetic import BINARY64
 from certify.graph import trace
 from certify.rounding import Region, adjoint
-from certify.rounding.sweep import products
+from certify.rounding.sweep import _Group, products
 
 MANY = 20_000
 TINY = 2.0**-54  # 1 + TINY is 1 in binary64
@@ -79,3 +79,20 @@ def test_the_last_sum_is_covered():
     local, sizes = np.full(MANY, TINY), np.ones((MANY, 1))
     local[0] = 1.0
     assert Fraction(float(products(local, sizes)[0])) >= 1 + (MANY - 1) * Fraction(TINY)
+
+
+def test_any_order_of_a_sum_in_one_instruction_is_covered(monkeypatch):
+    """NumPy adds in an order of its own; left to right each of the small terms is lost."""
+
+    def left_to_right(group, terms):
+        if group.order is None:
+            return terms
+        ends = [*group.starts[1:], len(terms)]
+        ordered = terms[group.order]
+        return np.stack([np.cumsum(ordered[a:b], axis=0)[-1] for a, b in zip(group.starts, ends, strict=True)])
+
+    monkeypatch.setattr(_Group, "total", left_to_right)
+    c = np.full(MANY, TINY)
+    c[0] = 1.0
+    size, exact = size_of(lambda x, c: np.sum(x * c), {"x": np.array(1.0), "c": c}, 1 + (MANY - 1) * Fraction(TINY))
+    assert exact <= size
