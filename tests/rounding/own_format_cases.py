@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import numpy as np
-from random_kernels import REGIMES, Box, random_box, random_inputs, random_steps, traced
+from random_kernels import Box, random_box, random_inputs, random_steps, traced
+from random_numbers import REGIMES
 
 from certify.arithmetic import Format
 from certify.graph import Graph, with_order

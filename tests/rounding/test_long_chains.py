@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from random_kernels import REGIMES
+from random_numbers import REGIMES
 
 from certify.arithmetic import BINARY16, BINARY64, Ieee, format_named
 from certify.graph import evaluate, order_named, trace, with_order

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from random_kernels import REGIMES, ManyDyadic, ManyEveryOrder, exceeds
+from random_kernels import ManyDyadic, ManyEveryOrder, exceeds
+from random_numbers import REGIMES
 from random_trees import Program
 
 from certify.arithmetic import BFLOAT16, BINARY16, BINARY32, BINARY64, Ieee, format_named
