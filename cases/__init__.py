@@ -1,8 +1,12 @@
-"""The certified cases. To add one, add its folder and one line here."""
+"""The certified cases. To add one, add its folder and one line here.
+
+A case of another package is found by its entry point in the group `certify.cases`, which names its `CASE`; its checks, in
+the group `certify.checkers`, as `certify.checker.cases` says.
+"""
 
 from __future__ import annotations
 
-from importlib import import_module
+from importlib import import_module, metadata
 from typing import cast
 
 from certify.cases.case import Case, Options, Progress
@@ -16,9 +20,17 @@ CASES = {
 
 def case_named(name: str) -> Case:
     """The case of that name. Raises InputRejected."""
-    if name not in CASES:
-        raise InputRejected(f"there is no case {name!r}", f"use one of {', '.join(CASES)}")
-    return cast(Case, import_module(CASES[name]).CASE)
+    if name in CASES:
+        return cast(Case, import_module(CASES[name]).CASE)
+    for entry in metadata.entry_points(group="certify.cases", name=name):
+        return cast(Case, entry.load())
+    raise InputRejected(f"there is no case {name!r}", f"use one of {', '.join(case_names())}")
 
 
-__all__ = ["CASES", "Case", "Options", "Progress", "case_named"]
+def case_names() -> list[str]:
+    """The names of all cases that are installed, those of this package first."""
+    others = sorted({entry.name for entry in metadata.entry_points(group="certify.cases")} - CASES.keys())
+    return [*CASES, *others]
+
+
+__all__ = ["CASES", "Case", "Options", "Progress", "case_named", "case_names"]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+from certify.errors import InputRejected
 
 if TYPE_CHECKING:
     from certify.cases.convergence import Convergence
@@ -61,27 +64,36 @@ class Options:
     further: int = 0
 
 
-class Case(Protocol):
-    """A family of kernels with their saved states."""
+class Case(ABC):
+    """A family of kernels with their saved states: how to certify them, and real states to show it with.
+
+    What else commands ask for, a case may have: a solver, repeated updates, one kernel of its own.
+    """
 
     name: str
     title: str
+    #: What the demo certifies.
+    demo_options = Options()
 
+    @abstractmethod
     def certify(self, saved: Saved, options: Options, progress: Progress) -> Report:
         """All claims about the states of a file. Raises InputRejected if they are no states of this case."""
-        ...
 
+    @abstractmethod
     def demo(self, progress: Progress) -> tuple[Saved, str]:
         """Real states to show the case with, and one sentence that says what they are."""
-        ...
+
+    def next_steps(self, states: str) -> Sequence[str]:
+        """Commands worth trying after the demo, which saved its states in the file of that name, quoted."""
+        return ()
 
     def solve(self, data: Any, names: Sequence[str], options: dict[str, Any], progress: Progress) -> tuple[Saved, str]:
         """Run the case's own solver on a data matrix (m, p) and capture states; a sentence says how it went."""
-        ...
+        raise self._lacks("a solver")
 
     def states(self, saved: Saved) -> int:
         """How many states of this case a file holds. Raises InputRejected if they are none."""
-        ...
+        raise self._lacks("repeated updates of its states")
 
     def convergence(
         self, saved: Saved, state: int, format: Format, options: Options, further: int, progress: Progress
@@ -92,13 +104,16 @@ class Case(Protocol):
         ------
         InputRejected : the file holds no such state, or the case has no repeated updates.
         """
-        ...
+        raise self._lacks("repeated updates of its states")
 
     def kernel(self, saved: Saved, state: int, order: str) -> tuple[TracedKernel, str, str]:
         """The kernel of one state as a user's kernel, the input that moves and the output that a plain tolerance is about.
 
         Raises
         ------
-        InputRejected : the file holds no states of this case.
+        InputRejected : the file holds no states of this case, or the case has several kernels.
         """
-        ...
+        raise self._lacks("one kernel to tune")
+
+    def _lacks(self, what: str) -> InputRejected:
+        return InputRejected(f"the case {self.name} has not {what}", "use certify run, or another --case")

@@ -1,4 +1,4 @@
-"""`certify demo`: the whole pipeline on embedded real states."""
+"""`certify demo`: the whole pipeline on embedded states of a case."""
 
 from __future__ import annotations
 
@@ -10,51 +10,50 @@ import time
 from typing import TYPE_CHECKING
 
 import click
+from certify.cli.options import DEFAULT_CASE as DEFAULT
 from certify.cli.options import require_place
 from certify.cli.streams import DASH, say
-from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from certify.states import Saved
 
 STATES = "states.safetensors"
-#: A step of the solver changes W by more than this until the last stages.
-TOLERANCE = 1e-3
-#: Updates that replay in some seconds.
-REPLAY = 2000
-#: Updates to draw beside the bounds.
-FURTHER = 200
 
 
 @click.command(
     epilog="""\b
 Examples:
   certify demo
-  certify demo -o results/report.json""",
-    short_help="Certify embedded real states, in a few seconds.",
+  certify demo ngd
+  certify demo -o results/report.json
+\b
+Exit code: 0 certified, 1 undecided, 4 refuted. Published statements that a case
+tests and refutes are in its report; the verdict does not rest on them.""",
+    short_help="Certify embedded states of a case, in a few seconds.",
 )
+@click.argument("case_name", metavar="[CASE]", default=DEFAULT)
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
-    default="demo/report.json",
-    show_default=True,
-    help="Where the report goes, with the states beside it; - is standard output, without the states.",
+    help="Where the report goes, with the states beside it; - is standard output, without the states. By default "
+    "demo/report.json, of another CASE demo/CASE/report.json.",
 )
-@click.pass_context
-def command(ctx: click.Context, output: str) -> int:
-    """Certify real states in a few seconds: solve, save, certify, report.
+def command(case_name: str, output: str | None) -> int:
+    """Certify states that come with a CASE, in a few seconds: make, save, certify, report.
 
-    The states are those of the reference solver on measurements of 11 proteins, in an early, a middle and a late
-    stage. They are saved beside the report, so that `certify run` can certify them again.
+    Without a name, those of the reference solver on measurements of 11 proteins, in an early, a middle and a late stage.
+    They are saved beside the report, so that `certify run` can certify them again.
     """
     started = time.perf_counter()
-    from certify.cases import Options, case_named
     from certify.cli.console import console_for
     from certify.cli.progress import progress
-    from certify.cli.run import certify_and_report
+    from certify.cli.run import certify_and_report, chosen_case
 
-    case = case_named("polyprox")
+    case = chosen_case(case_name, "CASE")
+    own = output is None  # demo/ is the demo's own; elsewhere a file of that name may be someone's work
+    if output is None:
+        output = os.path.join(*(["demo"] if case_name == DEFAULT else ["demo", case_name]), "report.json")
     if output != DASH:
         _make_directory(os.path.dirname(output) or ".")
         require_place(output)
@@ -64,14 +63,13 @@ def command(ctx: click.Context, output: str) -> int:
         console_for(sys.stderr).print(f"{sentence}.")
     if output != DASH:
         states = os.path.join(os.path.dirname(output), STATES)
-        # demo/ is the demo's own; elsewhere a file of that name may be someone's work
-        _save(states, saved, replace=ctx.get_parameter_source("output") is ParameterSource.DEFAULT)
+        _save(states, saved, replace=own)
         say(f"States: {states}")
     say("")
-    options = Options(update_tol=TOLERANCE, methods=("face",), replay=REPLAY, further=FURTHER)
-    code = certify_and_report(case, saved, options, output, started, _page_beside(output))
+    code = certify_and_report(case, saved, case.demo_options, output, started, _page_beside(output))
     if output != DASH:
-        say(f"  certify updates {shlex.quote(states)} --state 0")
+        for line in case.next_steps(shlex.quote(states)):
+            say(f"  {line}")
     return code
 
 

@@ -11,6 +11,7 @@ from certify.cli.streams import DASH
 
 from certify.errors import InputRejected
 
+DEFAULT_CASE = "polyprox"
 METHODS = ("global", "local", "interval", "face")
 """How convergence in the fixed stage can be certified, from coarse to sharp."""
 
@@ -116,7 +117,12 @@ confidence_option = click.option(
     "them, and `certify check` leaves them undecided.",
 )
 case_option = click.option(
-    "--case", "case_name", default="polyprox", show_default=True, metavar="NAME", help="What the state is of."
+    "--case",
+    "case_name",
+    default=DEFAULT_CASE,
+    show_default=True,
+    metavar="NAME",
+    help="What the state is of: polyprox, ngd, star_graph, meta_models, or a case that is installed from elsewhere.",
 )
 
 

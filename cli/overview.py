@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from certify.cli import contraction, summary
+from certify.cli.comparisons import LOWER, compared_claims, numbers_of, published_claims, published_of, rounded
 from certify.cli.contraction import Section, contraction_factor, number_down
 from certify.cli.options import METHODS
+from certify.cli.streams import one_line
 from certify.cli.summary import UNKNOWN, Row, number, proved, state_of
 
 from certify.certificate import Claim, Report, parse
-from certify.page import FormatRow, Overview, StageLine, StateView
+from certify.page import ComparedLine, FormatRow, Overview, PublishedLine, StageLine, StateView
 
 #: Bounds from below, and radii within which something was proved: what is shown is never above what was proved.
-ROUNDED_DOWN = ("mu", "radius", "entry_radius", "kappa")
+ROUNDED_DOWN = ("mu", "radius", "entry_radius", "kappa", *LOWER)
 
 
 def overview_of(report: Report) -> Overview:
@@ -21,21 +23,28 @@ def overview_of(report: Report) -> Overview:
     rows = summary.rows(report)
     sections = {section.state: section for section in contraction.sections(report)}
     ball = summary.ball_of(report)
-    kernel = report.subject.get("case") == "kernel"
-    # a claim about several states, such as a precision, carries no number of one
-    states = list(dict.fromkeys(state_of(claim) for claim in report.claims))
-    states = [k for k in states if k is not None] or states
+    kernel = summary.has_kernels(report)
+    program = "the kernel" if "kernel" in report.subject else "each kernel" if kernel else "one update"
+    place = "inputs" if "kernel" in report.subject else "state"
+    views = _views(report, rows, sections, program, place)
+    several = "kernels" if any(row.kernel for row in rows) else "states"
     return Overview(
         subject=summary.subject_line(report),
         basis=summary.basis(report),
-        advice=summary.advice(report, summary.tolerance_of(report)),
-        program="the kernel" if kernel else "one update",
+        advice=summary.advice(report, summary.tolerance_of(report)) if rows else "",
+        program=program,
         result="each output" if kernel else "W",
-        place="inputs" if kernel else "state",
+        place=place,
         ball=f"every {ball.center} within {ball.radius} of the {'given one' if kernel else 'state'}" if ball else "",
         stage_title=contraction.title(report),
         worst=_rows(summary.over_states(rows)),
-        states=[_view(k, rows, sections.get(k), report.claims) for k in states],
+        worst_of=f"all {len(views)} {several}" if len(views) > 1 else "",
+        states=views,
+        compared=[ComparedLine(c.id, c.verdict, numbers_of(c)) for c in compared_claims(report)],
+        published=[
+            PublishedLine(c.id, c.verdict, published_of(c), one_line(c.statement), one_line(c.reason))
+            for c in published_claims(report)
+        ],
     )
 
 
@@ -46,12 +55,40 @@ def bound_text(name: str, text: str) -> str:
     value = parse(text)
     if name == "q" and contraction_factor(value) != UNKNOWN:
         return contraction_factor(value)
-    return number_down(value, 3) if name in ROUNDED_DOWN and value > 0 else proved(text)
+    if name in ROUNDED_DOWN:
+        return number_down(value, 3) if value > 0 else rounded(value, 3, up=False)
+    return proved(text)
 
 
-def _view(state: int | None, rows: Sequence[Row], section: Section | None, claims: Sequence[Claim]) -> StateView:
+def _views(
+    report: Report, rows: Sequence[Row], sections: Mapping[int | None, Section], program: str, place: str
+) -> list[StateView]:
+    """One view a kernel, where there are several, else one a state."""
+    names = list(dict.fromkeys(row.kernel for row in rows if row.kernel))
+    if names:
+        return [
+            StateView(
+                title=f"Kernel {name}",
+                caption=f"The kernel {name} at the state",
+                rows=_rows([row for row in rows if row.kernel == name]),
+                away="",
+                lines=(),
+                claims=[claim for claim in report.claims if claim.parameters.get("kernel") == name],
+            )
+            for name in names
+        ]
+    # a claim about several states, such as a precision, carries no number of one
+    states = list(dict.fromkeys(state_of(claim) for claim in report.claims))
+    states = [k for k in states if k is not None] or states
+    return [_view(k, rows, sections.get(k), report.claims, program, place) for k in states]
+
+
+def _view(
+    state: int | None, rows: Sequence[Row], section: Section | None, claims: Sequence[Claim], program: str, place: str
+) -> StateView:
     return StateView(
-        state=state,
+        title=f"The {place}" if state is None else f"State {state}",
+        caption=f"{program.capitalize()} at {f'the {place}' if state is None else f'state {state}'}",
         rows=_rows([row for row in rows if row.state == state]),
         away=section.away if section else "",
         lines=[StageLine(_question(line.name), line.verdict, line.text.replace("  ", ", ")) for line in section.lines]

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from certify.cli import contraction
+from certify.cli.comparisons import print_comparisons
 from certify.cli.contraction import Section
 from certify.cli.likelihood import KIND, likely_claims, print_likely
 from certify.cli.origins import origins_of, print_origins
@@ -69,10 +70,11 @@ def show_summary(
     """
     from rich.text import Text
 
-    console.print(Text.assemble(f"{subject_line(report)}: ", _verdict(report.verdict), basis(report)))
+    console.print(Text.assemble(f"{subject_line(report)}: ", verdict_text(report.verdict), basis(report)))
     ball = ball_of(report)
     stage = contraction.title(report)
-    for k, (title, of_state) in enumerate(_tables(rows(report), state)):
+    several = rows(report)
+    for k, (title, of_state) in enumerate(_tables(several, state)):
         console.print()
         if stage and k == 0:
             console.print("One update: rounding and range", style="bold")
@@ -82,9 +84,10 @@ def show_summary(
             _print_table(console, of_state, ball)
         else:
             _print_blocks(console, of_state)
+    print_comparisons(console, report)
     notes = [Text(_about(ball), style="dim")] if ball is not None else []
     for kind, verdict, count in others(report):
-        notes.append(Text.assemble(f"{kind}: ", _verdict(verdict), f" ({count} claim{'s' if count > 1 else ''})"))
+        notes.append(Text.assemble(f"{kind}: ", verdict_text(verdict), f" ({count} claim{'s' if count > 1 else ''})"))
     for k, note_line in enumerate(notes):
         if k == 0:
             console.print()
@@ -98,8 +101,9 @@ def show_summary(
     if likely := likely_claims(report, state):
         console.print()
         print_likely(console, likely)
-    console.print()
-    console.print(advice(report, tolerance_of(report) if tol is None else Fraction(tol)))
+    if several:
+        console.print()
+        console.print(advice(report, tolerance_of(report) if tol is None else Fraction(tol)))
     console.print()
     _print_place(console, path, note)
 
@@ -111,7 +115,7 @@ def show_claims(console: Console, report: Report) -> None:
 
     assumptions = list(dict.fromkeys(a for claim in report.claims for a in claim.assumptions))
     for claim in report.claims:
-        console.print(Text.assemble((claim.id, "bold"), "  ", _verdict(claim.verdict)))
+        console.print(Text.assemble((claim.id, "bold"), "  ", verdict_text(claim.verdict)))
         lines = [one_line(claim.statement)]
         if claim.reason:
             lines.append(f"Reason: {one_line(claim.reason)}.")
@@ -133,6 +137,10 @@ def show_claims(console: Console, report: Report) -> None:
 
 
 def _tables(several: Sequence[Row], state: int | None) -> list[tuple[str, list[Row]]]:
+    if kernels := list(dict.fromkeys(row.kernel for row in several if row.kernel)):
+        return [
+            (f"Kernel {name}: rounding and range", [row for row in several if row.kernel == name]) for name in kernels
+        ]
     states = list(dict.fromkeys(row.state for row in several))
     if state is not None:
         states = [state]
@@ -160,7 +168,7 @@ def _print_table(console: Console, several: Sequence[Row], ball: Ball | None) ->
         cells = [_name(row, several), row.digits_norm, row.digits_worst, *_pair(row.point)]
         if ball is not None:
             cells += _pair(row.ball)
-        table.add_row(*cells, Text.assemble(_verdict(row.verdict), f", {row.risk}" if row.risk else ""))
+        table.add_row(*cells, Text.assemble(verdict_text(row.verdict), f", {row.risk}" if row.risk else ""))
     console.print(table)
 
 
@@ -169,7 +177,7 @@ def _print_blocks(console: Console, several: Sequence[Row]) -> None:
     from rich.text import Text
 
     for row in several:
-        console.print(Text.assemble(f"{_name(row, several)}: ", _verdict(row.verdict)))
+        console.print(Text.assemble(f"{_name(row, several)}: ", verdict_text(row.verdict)))
         lines = [row.risk] if row.risk else []
         if row.digits_norm != UNKNOWN:
             lines.append(f"digits kept: {row.digits_norm}, worst {row.digits_worst}")
@@ -214,7 +222,7 @@ def _print_lines(console: Console, section: Section) -> None:
 
     if console.width < TABLE_WIDTH:
         for line in section.lines:
-            console.print(Text.assemble(f"{line.name}: ", _verdict(line.verdict)))
+            console.print(Text.assemble(f"{line.name}: ", verdict_text(line.verdict)))
             console.print(Padding(Text(line.text.replace("  ", ", ")), (0, 0, 0, 2)))
         return
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False, collapse_padding=True)
@@ -223,7 +231,7 @@ def _print_lines(console: Console, section: Section) -> None:
     table.add_column(overflow="fold")
     names = ["", *(line.name for line in section.lines)]
     for line, before in zip(section.lines, names, strict=False):
-        table.add_row("" if line.name == before else line.name, _verdict(line.verdict), line.text)
+        table.add_row("" if line.name == before else line.name, verdict_text(line.verdict), line.text)
     console.print(table)
 
 
@@ -239,7 +247,8 @@ def _print_place(console: Console, path: str, note: str) -> None:
     console.print(f"  jq -r '.claims[] | [.verdict, .id] | @tsv' {name}", soft_wrap=True)
 
 
-def _verdict(verdict: Verdict) -> Text:
+def verdict_text(verdict: Verdict) -> Text:
+    """The verdict in its colour."""
     from rich.text import Text
 
     return Text(verdict.value, style=COLOURS[verdict])

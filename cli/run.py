@@ -202,8 +202,8 @@ def print_summary(report: Report, output: str, note: str) -> None:
         show_summary(console_for(sys.stderr), report, output, note=note)
 
 
-def chosen_case(name: str) -> Case:
-    """The case of that name. Raises click.BadParameter."""
+def chosen_case(name: str, where: str = "--case") -> Case:
+    """The case of that name, which stands at `where` in the command. Raises click.BadParameter."""
     from certify.cases import case_named
 
     from certify.errors import InputRejected
@@ -211,7 +211,7 @@ def chosen_case(name: str) -> Case:
     try:
         return case_named(name)
     except InputRejected as error:
-        raise click.BadParameter(str(error), param_hint="--case") from error
+        raise click.BadParameter(str(error), param_hint=where) from error
 
 
 def formats_named(names: Iterable[str]) -> tuple[str, ...]:

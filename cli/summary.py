@@ -15,12 +15,13 @@ from certify.cli.risk import region_of, risk_of
 from certify.cli.streams import one_line
 
 from certify.certificate import Claim, Report, Verdict, decimal_up, overall, parse
+from certify.certificate.claims import COMPARED, COUNTEREXAMPLE
 from certify.errors import InputRejected
 
 #: Formats from coarse to fine, to say which of several is the coarsest; others come after, as the report has them.
 COARSE_TO_FINE = ("bfloat16", "float16", "float32", "float64")
 UNKNOWN = "-"
-SHOWN = ("rounding", "range", "precision", "contraction", "updates", "rounding-probable")
+SHOWN = ("rounding", "range", "precision", "contraction", "updates", "rounding-probable", *COMPARED, COUNTEREXAMPLE)
 """Kinds of claims that have a section of their own."""
 
 
@@ -47,6 +48,7 @@ class Row:
     point, ball : the error at the state, and anywhere on the ball around it.
     risk : the first operation that overflows or may, as a clause; empty if none.
     verdict : of the claims about this format together.
+    kernel : which of several kernels it is about; empty if there is one.
     """
 
     state: int | None
@@ -58,6 +60,12 @@ class Row:
     ball: Measured = Measured()
     risk: str = ""
     verdict: Verdict = Verdict.UNDECIDED
+    kernel: str = ""
+
+    @property
+    def part(self) -> str:
+        """Which of several states or kernels it is about, as in ` at state 2`."""
+        return f"in the kernel {self.kernel}" if self.kernel else f"at state {self.state}"
 
     @property
     def bound(self) -> Fraction | None:
@@ -80,19 +88,20 @@ def rows(report: Report, wanted: Container[str] | None = None) -> list[Row]:
 
     `wanted` are the ids of the claims to look at, all of them if None.
     """
-    groups: dict[tuple[int | None, str, str], list[Claim]] = {}
+    groups: dict[Row, list[Claim]] = {}
     for claim in report.claims:
         if claim.kind not in ("rounding", "range") or claim.parameters.get("method") in ("majorant", "adjoint"):
             continue
         if wanted is not None and claim.id not in wanted:
             continue
-        key = (state_of(claim), _text(claim.parameters.get("format")), _text(claim.parameters.get("order")))
+        format, order, kernel = (claim.parameters.get(key) for key in ("format", "order", "kernel"))
+        key = Row(state_of(claim), _text(format), _text(order), kernel="" if kernel is None else _text(kernel))
         groups.setdefault(key, []).append(claim)
-    return [_row(Row(*key), claims, _is_kernel(report)) for key, claims in groups.items()]
+    return [_row(key, claims, has_kernels(report)) for key, claims in groups.items()]
 
 
 def over_states(several: Sequence[Row]) -> list[Row]:
-    """One row a format and order: the worst of its rows at each state."""
+    """One row a format and order: the worst of its rows at each state, and of each kernel."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in several:
         groups.setdefault((row.format, row.order), []).append(row)
@@ -121,13 +130,16 @@ def others(report: Report) -> list[tuple[str, Verdict, int]]:
 def subject_line(report: Report) -> str:
     """What the report is about, in a few words."""
     subject = report.subject
-    digest = subject.get("tensors", {}).get("W", {}).get("sha256", "") if not _is_kernel(report) else ""
+    kernel = f"kernel {_text(subject.get('kernel'))}" if "kernel" in subject else _text(subject.get("case"))
+    digest = "" if has_kernels(report) else subject.get("tensors", {}).get("W", {}).get("sha256", "")
+    several = subject.get("kernels")
     parts = [
-        f"kernel {_text(subject.get('kernel'))}" if _is_kernel(report) else _text(subject.get("case")),
+        kernel,
         f"{subject['states']} states" if isinstance(subject.get("states"), int) else "",
         f"p = {subject['p']}" if "p" in subject else "",
         f"p_max = {subject['p_max']}" if "p_max" in subject else "",
         f"W {digest[:8]}" if digest else "",
+        f"{len(several)} kernel{'s' * (len(several) > 1)}" if isinstance(several, Mapping) and several else "",
     ]
     return ", ".join(part for part in parts if part)
 
@@ -166,7 +178,8 @@ def advice(report: Report, tol: Fraction | None) -> str:
         hint = f" Try {' or '.join(remedies)}." if remedies else ""
         return f"No format tried is {target}: {_shortfalls(several, tol)}.{hint}"
     coarser = _shortfalls(several[: several.index(best)], tol)
-    what, where = ("the kernel", "each output") if _is_kernel(report) else ("one update", "W")
+    what, where = ("each kernel", "each output") if has_kernels(report) else ("one update", "W")
+    what = "the kernel" if "kernel" in report.subject else what
     return (
         f"Use {_name(best, several)}, the coarsest format {target}: {what} is off by at most {number(best.bound)} "
         f"in {where} (Frobenius norm){f'; {coarser}' if coarser else ''}."
@@ -205,9 +218,9 @@ def state_of(claim: Claim) -> int | None:
     return int(found[1]) if found else None
 
 
-def _is_kernel(report: Report) -> bool:
-    """Whether the report is on a kernel of a user's own, with inputs and outputs of any name."""
-    return bool(report.subject.get("case") == "kernel")
+def has_kernels(report: Report) -> bool:
+    """Whether the report is on kernels with inputs and outputs of any name, a user's or a case's: not on the first case."""
+    return report.subject.get("case") != "polyprox"
 
 
 def _row(row: Row, claims: Iterable[Claim], kernel: bool) -> Row:
@@ -243,7 +256,7 @@ def _worst(group: Sequence[Row]) -> Row:
         digits_worst=_fewest([row.digits_worst for row in group]),
         point=Measured(_most([r.point.bound for r in group]), _most([r.point.observed for r in group])),
         ball=Measured(_most([r.ball.bound for r in group]), _most([r.ball.observed for r in group])),
-        risk=f"{at_risk.risk} at state {at_risk.state}" if at_risk else "",
+        risk=f"{at_risk.risk} {at_risk.part}" if at_risk else "",
         verdict=next((v for v in (Verdict.REFUTED, Verdict.UNDECIDED) if v in verdicts), Verdict.CERTIFIED),
     )
 

@@ -12,32 +12,25 @@ from typing import Any
 import numpy as np
 from certify.cases.claims import (
     FOR_COMPARISON,
-    Analysis,
     Subject,
     Wording,
-    analyse,
-    ball_region,
-    hex_values,
-    point_region,
-    program_claims,
 )
 from certify.cases.probable import probable_claim
 from numpy.typing import NDArray
 
 from certify.arithmetic import Format, format_named
 from certify.arithmetic.libm import Libm
-from certify.certificate import Claim, Report, producer, to_hex, write
+from certify.certificate import Report, producer, write
 from certify.errors import InputRejected
-from certify.graph import ZERO, Graph
+from certify.graph import Graph
 from certify.graph.graph_file import graph_tensors
-from certify.rounding import Region, point, relu_branches
 from certify.rounding.probable import confidence_of
-from certify.states import Saved, digest, save
+from certify.states import Saved, digest
 from certify.states.safetensors_file import encode_safetensors
 
 from .arrays import family_of
 from .kernel import Kernel, TracedKernel, trace_kernel
-from .observed import Trials, in_ball
+from .places import places_of
 
 SOURCE_ASSUMPTION = "the graph file is the user's kernel: the checker does not see its source"
 
@@ -139,30 +132,26 @@ def report_on(
     ------
     InputRejected : as `kernel_report`.
     """
-    moving, ball = traced.region(center, radius)
+    moving, places = places_of(traced, center, radius, samples)
     subject = Subject(traced.graph, traced.inputs, _wording(moving), further=(SOURCE_ASSUMPTION,))
-    regions: list[tuple[dict[str, str], Region, Trials, dict[str, Any]]] = [
-        (point_region(), point(traced.inputs), Trials(traced.graph, [traced.inputs]), {"inputs": {}})
-    ]
-    if moving is not None:
-        trials = Trials(traced.graph, in_ball(traced.inputs, moving, float(radius), samples))
-        values = {"inputs": {moving: hex_values(traced.inputs[moving])}}
-        regions.append((ball_region(float(radius), moving), ball, trials, values))
-    claims: list[Claim] = []
     chosen = list(formats)
-    for format in chosen:
-        for where, region, trials, values in regions:
-            analysis = analyse(subject, format, where, region, libm, bound=bound, splits=splits)
-            observed = {**_observed(analysis, trials), **(noted or {})}
-            claims += program_claims(subject, analysis, values=values, observed=observed, display=_digits(analysis))
+    claims = [
+        claim
+        for format in chosen
+        for place in places
+        for claim in place.claims(subject, format, libm, bound=bound, splits=splits, noted=noted)
+    ]
     required = [claim.id for claim in claims if claim.parameters.get("method") not in FOR_COMPARISON]
     if likely is not None:
         claims += [
-            probable_claim(subject, format, where, region, likely, libm)
+            probable_claim(subject, format, place.where, place.region, likely, libm)
             for format in chosen
-            for where, region, _, _ in regions
+            for place in places
         ]
-    return KernelReport(producer(), _about(traced), claims, required, graph=traced.graph, inputs=dict(traced.inputs))
+    graph, inputs = graph_file(traced.graph), _file("inputs", Saved(traced.inputs))
+    beside = {reference["file"]: data for reference, data in (graph, inputs)}
+    about = _about(traced, graph[0])
+    return KernelReport(producer(), about, claims, required, beside, graph=traced.graph, inputs=dict(traced.inputs))
 
 
 def write_kernel_report(report: KernelReport, path: str | os.PathLike[str]) -> None:
@@ -176,10 +165,12 @@ def write_kernel_report(report: KernelReport, path: str | os.PathLike[str]) -> N
     ------
     InputRejected : a file cannot be written.
     """
-    folder = os.path.dirname(os.fspath(path))
-    for what, saved in (("graph", graph_tensors(report.graph)), ("inputs", Saved(report.inputs))):
-        save(os.path.join(folder, _file(what, saved)["file"]), saved)
     write(report, path)
+
+
+def graph_file(graph: Graph) -> tuple[dict[str, str], bytes]:
+    """The file of a program: how a report names it, `file` and `sha256`, and its bytes."""
+    return _file("graph", graph_tensors(graph))
 
 
 def _formats(formats: str | Format | Iterable[str | Format]) -> list[Format]:
@@ -200,46 +191,16 @@ def _wording(center: str | None) -> Wording:
     )
 
 
-def _about(traced: TracedKernel) -> dict[str, Any]:
+def _about(traced: TracedKernel, graph: Mapping[str, str]) -> dict[str, Any]:
     return {
         "case": "kernel",
         "kernel": traced.name,
-        "graph": _file("graph", graph_tensors(traced.graph)),
+        "graph": dict(graph),
         "tensors": {name: digest(array) for name, array in sorted(traced.inputs.items())},
     }
 
 
-def _file(what: str, saved: Saved) -> dict[str, str]:
-    sha256 = hashlib.sha256(encode_safetensors(saved.tensors, saved.metadata)).hexdigest()
-    return {"file": f"{what}-{sha256[:16]}.safetensors", "sha256": sha256}
-
-
-def _observed(analysis: Analysis, trials: Trials) -> dict[str, Any]:
-    observed: dict[str, Any] = {name: to_hex(value) for name, value in trials.errors(analysis.format).items()}
-    if observed and analysis.where["kind"] == "ball":
-        observed["samples"] = len(trials)
-    if analysis.in_range:
-        branches = relu_branches(analysis.running)
-        observed |= {f"relu_{side}": getattr(branches, side) for side in ("active", "inactive", "undecided")}
-    return observed
-
-
-def _digits(analysis: Analysis) -> dict[str, str]:
-    """At a point, the decimal digits that the bound leaves: of the norms of the outputs, and of their entries; the fewest."""
-    if not analysis.in_range or analysis.where["kind"] != "point":
-        return {}
-    bounds = analysis.running
-    norms, entries = [], []
-    for name, out in bounds.graph.outputs.items():
-        size = np.abs(np.where(out.ids == ZERO, out.known, bounds.low[out.ids]))
-        nonzero = size > 0
-        if nonzero.any():
-            with np.errstate(divide="ignore"):
-                norm = np.log10(size.max()) + np.log10(np.linalg.norm(size / size.max()))  # its square may overflow
-                norms.append(float(norm - np.log10(bounds.norm_of(name))))
-                entries.append(float(np.min(np.log10(size[nonzero]) - np.log10(bounds.error_of(name)[nonzero]))))
-    return {"digits_norm": _floor(min(norms)), "digits_worst": _floor(min(entries))} if norms else {}
-
-
-def _floor(digits: float) -> str:
-    return "exact" if np.isposinf(digits) else f"{max(np.floor(digits * 10) / 10, 0.0):.1f}"
+def _file(what: str, saved: Saved) -> tuple[dict[str, str], bytes]:
+    data = encode_safetensors(saved.tensors, saved.metadata)
+    sha256 = hashlib.sha256(data).hexdigest()
+    return {"file": f"{what}-{sha256[:16]}.safetensors", "sha256": sha256}, data

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from certify.cases.case import MOST_UNASKED, Options, Progress
+from certify.cases.case import MOST_UNASKED, Case, Options, Progress
 from certify.cases.claims import FOR_COMPARISON
 from certify.cases.convergence import Convergence
 from certify.cases.kernel import TracedKernel
@@ -30,11 +30,13 @@ MOST_STATES = 200
 MOST_FOR_STAGES = 512
 
 
-class PolyProx:
+class PolyProx(Case):
     """The case: see `certify.cases.Case`."""
 
     name = "polyprox"
     title = "the Poly-prox block (one step of causal structure learning as a linear-attention transformer)"
+    # A step of the solver changes W by more than 1e-3 until the last stages; 2000 updates replay in seconds, 200 are drawn.
+    demo_options = Options(update_tol=1e-3, methods=("face",), replay=2000, further=200)
 
     def certify(self, saved: Saved, options: Options, progress: Progress) -> Report:
         """Rounding and range claims for each state of the file, in each format, at the state and on the ball."""
@@ -96,6 +98,10 @@ class PolyProx:
             f"solver, h = {solution.h:.1e}; an early, a middle and a late stage"
         )
         return saved_from(stage_states(solution, 3)), sentence
+
+    def next_steps(self, states: str) -> Sequence[str]:
+        """How the repeated update goes on from the first state."""
+        return [f"certify updates {states} --state 0"]
 
     def solve(self, data: Any, names: Sequence[str], options: dict[str, Any], progress: Progress) -> tuple[Saved, str]:
         """The reference solver on a data matrix (m, p), centred; captures stage states."""

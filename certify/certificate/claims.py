@@ -15,7 +15,18 @@ SEMANTICS = ("real", "program", "any-order", "stochastic")
 #: What claims with a probability have in common, and no others: these semantics, and how their kinds end.
 STOCHASTIC, PROBABLE = "stochastic", "-probable"
 #: Kinds whose certified claims may carry no number: the statement and the parameters say everything.
-KINDS_WITHOUT_NUMBERS = ("range", "exactness", "precision")
+KINDS_WITHOUT_NUMBERS = ("range", "exactness", "precision", "identity")
+#: The bounds of which a certified claim of the kind must carry one, or a pair.
+COMPARISONS: Mapping[str, Sequence[frozenset[str]]] = {
+    "margin": (frozenset({"margin"}), frozenset({"low", "high"})),
+    "order": (frozenset({"gap"}),),
+    "expectation": (frozenset({"value"}), frozenset({"low", "high"})),
+    "enclosure": (frozenset({"low", "high"}),),
+}
+COMPARED = ("identity", *COMPARISONS)
+#: A published statement that was found false: its parameters say what was published and where, its witness is an instance.
+COUNTEREXAMPLE = "counterexample"
+PUBLISHED = ("published", "source")
 ID_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._/()=:+,-]{0,199}"
 KIND_PATTERN = r"[a-z][a-z0-9-]{0,39}"
 SHA256_PATTERN = r"[0-9a-f]{64}"
@@ -53,7 +64,8 @@ class Claim:
     Attributes
     ----------
     id : the key the gate compares by, such as `rounding/float32/serial/ball`.
-    kind : rounding, range, contraction, updates, precision, ...
+    kind : rounding, range, contraction, updates, precision; identity, margin, order, expectation, enclosure,
+        counterexample, which docs/report-format.md defines; or a case's own.
     statement : one sentence with its quantifiers.
     semantics : `real` (the exact function of the stored numbers), `program` (a fixed sequence of IEEE operations),
         `any-order` (every summation order) or `stochastic` (a program whose operations round stochastically: what the claim
@@ -151,10 +163,23 @@ class Claim:
                 raise ValueError(f"claim {self.id!r}: the verdict {self.verdict.value} needs a reason")
         elif not self.bounds and not self.witness and self.kind not in KINDS_WITHOUT_NUMBERS:
             raise ValueError(f"claim {self.id!r}: a certified claim needs a bound or a witness")
+        self._require_comparison()
         if self.witness is not None and "file" in self.witness:
             file, sha256 = (str(self.witness.get(key)) for key in ("file", "sha256"))
             if re.fullmatch(WITNESS_FILE_PATTERN, file) is None or not re.fullmatch(SHA256_PATTERN, sha256):
                 raise ValueError(f"claim {self.id!r}: a witness file needs a plain name and its sha256")
+
+    def _require_comparison(self) -> None:
+        """What the kinds that compare something must say, so that a reader need not know the case."""
+        wanted = COMPARISONS.get(self.kind, ())
+        if self.verdict is Verdict.CERTIFIED and wanted and not any(names <= self.bounds.keys() for names in wanted):
+            named = " or ".join(" and ".join(sorted(names)) for names in wanted)
+            raise ValueError(f"claim {self.id!r}: a certified claim of the kind {self.kind} needs the bounds {named}")
+        if self.kind == COUNTEREXAMPLE:
+            if self.verdict is Verdict.CERTIFIED or (self.verdict is Verdict.REFUTED and not self.witness):
+                raise ValueError(f"claim {self.id!r}: a counterexample is refuted, with a witness, or undecided")
+            if not all(isinstance(self.parameters.get(name), str) and self.parameters[name] for name in PUBLISHED):
+                raise ValueError(f"claim {self.id!r}: a counterexample says what was published, and its source")
 
 
 def overall(claims: Iterable[Claim], required_ids: Iterable[str] | None = None) -> Verdict:

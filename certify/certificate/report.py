@@ -8,7 +8,7 @@ import json
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from certify.certificate.claims import STOCHASTIC, Claim, Verdict, overall, plain
@@ -35,6 +35,7 @@ class Report:
     claims : at least one, in the order to show, each with its own id.
     required : the ids of the claims that the overall verdict rests on; None means all. No verdict rests on a probability:
         beside claims of `stochastic` semantics the others that count are named.
+    beside : the files that the subject names, by plain name: written beside the report, and no part of it.
 
     Raises
     ------
@@ -46,6 +47,7 @@ class Report:
     subject: Mapping[str, Any]
     claims: Sequence[Claim]
     required: Sequence[str] | None = None
+    beside: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "producer", plain(self.producer, "producer"))
@@ -137,8 +139,9 @@ def decode(data: bytes, name: str) -> Report:
 def write(report: Report, path: str | os.PathLike[str]) -> Report:
     """Write a report in one step: a reader sees the old file or the whole new one. Returns it as it was written.
 
-    Large witnesses go into files beside it before (`certify.certificate.side_files`), so that a report that is there has its
-    files whenever this is interrupted. A device or a pipe has no files beside it, and gets the report in one piece.
+    The files that its subject names and large witnesses (`certify.certificate.side_files`) go beside it before, so that a
+    report that is there has its files whenever this is interrupted. A device or a pipe has no files beside it, and gets the
+    report in one piece.
 
     Raises
     ------
@@ -147,6 +150,7 @@ def write(report: Report, path: str | os.PathLike[str]) -> Report:
     files: dict[str, bytes] = {}
     if os.path.isfile(path) or not os.path.exists(path):
         report, files = detached(report)
+        files |= report.beside
     data = encode(report)
     for name, contents in files.items():
         write_atomically(os.path.join(os.path.dirname(os.fspath(path)), name), contents)

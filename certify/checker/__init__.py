@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from certify.checker.claims import Context
-from certify.checker.document import Beyond, Finding, Rejected, claims_of, parse_json
+from certify.checker.context import Context
+from certify.checker.document import Beyond, Finding, Rejected, claims_of, number, parse_json
 from certify.checker.saved import States, read
 
 __all__ = ["Beyond", "Finding", "Rejected", "check", "claims_of", "likeness", "parse_json"]
@@ -42,6 +42,8 @@ def likeness(subject: Any, state: bytes) -> int:
     try:
         if subject["case"] == "polyprox":
             States(found).require_subject(subject)
-    except (Rejected, Beyond):
+        elif any(number(found.metadata.get(name)) != number(x) for name, x in subject.get("controls", {}).items()):
+            return 1
+    except (Rejected, Beyond, AttributeError):
         return 1
     return 2 + (len(found.tensors) == len(saved.tensors))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from fractions import Fraction
-from math import inf, nextafter, prod
-from typing import Any
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 from flint import ctx
 
@@ -14,7 +13,6 @@ from certify.checker import counts, stage
 from certify.checker.adjoint import Adjoint
 from certify.checker.curvature import Centre
 from certify.checker.document import (
-    SIDE_FILE,
     Beyond,
     Claim,
     Finding,
@@ -25,142 +23,16 @@ from certify.checker.document import (
     proved,
     require_shape,
     require_upper,
-    shown,
 )
 from certify.checker.emulation import emulate, exact
-from certify.checker.formats import format_named, order_named
-from certify.checker.program import Program, from_file, inputs_of, polyprox
-from certify.checker.rounding import Running
-from certify.checker.saved import Saved, State, States, rows_of
+from certify.checker.formats import format_named
+from certify.checker.kernels import values_of
 from certify.checker.setting import POINT, Setting
 
+if TYPE_CHECKING:
+    from certify.checker.context import Context
+
 DOC = "docs/theory/rounding.md"
-
-
-class Context:
-    """What the claims of one report share: the states, or the inputs of a user's kernel; every analysis is made once."""
-
-    def __init__(self, subject: Any, claims: dict[str, Claim], saved: Saved, files: Callable[[str], bytes]) -> None:
-        self.claims, self.case, self.several, self.cache = claims, subject.get("case"), False, dict[Any, Any]()
-        self.files = files
-        self.findings: dict[str, Finding | None] = {}
-        self.states: Any = None
-        saved = saved.of(subject)
-        if self.case == "polyprox":
-            self.states = States(saved)
-            self.states.require_subject(subject)
-            self.several = self.states.count > 1
-        elif self.case == "kernel":
-            self.kernel = self._kernel(subject, saved, files)
-            self.inputs = {name: saved.tensors[name].values() for name in self.kernel.inputs}
-        else:
-            raise (Beyond if isinstance(self.case, str) else Rejected)(
-                f"the report is about the case {shown(self.case)}, unknown to this checker"
-            )
-
-    def _kernel(self, subject: Any, saved: Saved, files: Callable[[str], bytes]) -> Program:
-        """The user's program, from the file that the subject names; its inputs are tensors of the state file."""
-        keys = {"case": str, "kernel": str, "graph": dict, "tensors": dict}
-        require_shape(subject, keys, "the subject of the report")
-        require_shape(subject["graph"], SIDE_FILE, "the graph file of the subject")
-        data, digests = files(subject["graph"]["file"]), {name: t.digest() for name, t in saved.tensors.items()}
-        if hashlib.sha256(data).hexdigest() != subject["graph"]["sha256"] or subject["tensors"] != digests:
-            raise Rejected("the graph or input file is not the one that the report names: its digest differs")
-        program = from_file(data)
-        if any(name not in saved.tensors or saved.tensors[name].shape != x for name, x in program.shapes.items()):
-            raise Rejected("an input of the graph file is no tensor of its shape in the input file")
-        return program
-
-    def where(self, k: int) -> str:
-        """What statements call state k."""
-        return f"state {k}" if self.several else "the state"
-
-    def state(self, k: Any) -> State:
-        """State k of the file."""
-        if self.states is None:
-            raise Rejected("the report is about a kernel, which has no states")
-        state: State = self.cached(("state", repr(k)), lambda: self.states.state(k))
-        return state
-
-    def cached(self, key: Any, make: Callable[[], Any]) -> Any:
-        """The object of this key, made once."""
-        if key not in self.cache:
-            self.cache[key] = make()
-        return self.cache[key]
-
-    def program(self, state: State | None, order: str = "serial") -> Program:
-        """The block for the mask, b and capacity of a state, in an order; without a state, the kernel."""
-        if state is None:
-            return self.kernel
-        key = ("program", str(state.M), state.b, state.N, order)
-        program: Program = self.cached(key, lambda: polyprox(state.M, state.b, state.N, order_named(order)))
-        return program
-
-    def running(
-        self,
-        state: State | None,
-        format: str,
-        radius: float = 0.0,
-        center: str = "W",
-        order: str = "serial",
-        ulps: Any = None,
-    ) -> Running:
-        """Bounds on the box around the ball of an input; the ends of the box lie one step beyond the rounded ones."""
-        program = self.program(state, order)
-        values = inputs_of(program, state or self.inputs)
-        names = [name if radius else "" for name, support in program.inputs.items() for _ in support]
-        lower, upper = (
-            [nextafter(x + r, inf * r) if n == center else x for n, x in zip(names, values, strict=True)]
-            for r in (-radius, radius)
-        )
-        key = ("running", id(program), format, tuple(lower), tuple(upper), str(ulps))
-        bounds: Running = self.cached(key, lambda: Running(program, format_named(format), lower, upper, ulps))
-        return bounds
-
-    def witness(self, claim: Claim) -> dict[str, Any]:
-        """The witness of a claim, with the arrays of the file that it may name in their places."""
-        witness: dict[str, Any] = claim["witness"] or {}
-        if "file" not in witness:
-            return witness
-        file, digest = (witness[key] for key in SIDE_FILE)
-        if self.cached(("digest", file), lambda: hashlib.sha256(self.files(file)).hexdigest()) != digest:
-            raise Rejected(f"its witness file {file} is not the one that the report names: its digest differs")
-        rows: dict[str, Any] = self.cached(
-            ("rows", file), lambda: rows_of(self.files(file), f"its witness file {file}")
-        )
-        if set(rows) & set(witness):
-            raise Rejected(f"its witness and its witness file both hold {shown(sorted(set(rows) & set(witness))[0])}")
-        return {key: x for key, x in witness.items() if key not in SIDE_FILE} | rows
-
-    def proved(self, name: Any) -> Claim:
-        """A certified claim of this report, after checking it."""
-        claim = self.claims.get(name) if isinstance(name, str) else None
-        if claim is None or claim["verdict"] != "certified":
-            raise Rejected(f"it rests on {shown(name)}, which is no certified claim of this report")
-        found = self.examine(claim).verdict
-        if found != "certified":
-            raise (Beyond if found == "undecided" else Rejected)(f"it rests on {name}, which is not proved again")
-        return claim
-
-    def examine(self, claim: Claim) -> Finding:
-        """The finding on one claim, made once."""
-        name, kind, verdict = claim["id"], claim["kind"], claim["verdict"]
-        if name in self.findings:
-            return self.findings[name] or Finding(name, kind, verdict, "rejected", "it rests on itself")
-        self.findings[name] = None
-        prove = CHECKS.get("precision/update" if name.startswith("precision/update/") else kind)
-        try:
-            if verdict == "undecided":
-                raise Beyond("left undecided")
-            if prove is None:
-                raise Beyond(f"claims of the kind {kind} are unknown to this checker")
-            found = prove(claim, self)
-        except Beyond as error:
-            found = Finding(name, kind, verdict, "undecided", str(error))
-        except Rejected as error:
-            found = Finding(name, kind, verdict, "rejected", str(error))
-        self.findings[name] = found
-        return found
 
 
 def check_exactness(claim: Claim, context: Context) -> Finding:
@@ -176,7 +48,7 @@ def check_exactness(claim: Claim, context: Context) -> Finding:
         raise Beyond(f"N = {state.N} is too large for exact arithmetic here")
     program = context.program(state)
     with ctx.workprec(1 << 18):
-        pairs = list(zip(exact(program, inputs_of(program, state), "W"), Centre(state).update(), strict=True))
+        pairs = list(zip(exact(program, values_of(program, state), "W"), Centre(state).update(), strict=True))
         if any(a != b for a, b in pairs):
             raise Rejected("the exact values differ")
         if not all(a == b for a, b in pairs):  # balls are equal only if their radius is 0
@@ -191,11 +63,11 @@ def check_rounding(claim: Claim, context: Context) -> Finding:
         raise Rejected("a rounding claim is certified, by the method running, majorant or adjoint")
     each = "each output X within eps_X (Frobenius norm) of the exact kernel"
     both = "W within eps_W (Frobenius norm) and alpha within eps_alpha of the exact update"
-    returned = f"{s.what} in {s.format.name}, inputs converted first, returns {each if s.kernel else both}"
+    returned = f"{s.what} in {s.format.name}, inputs converted first, returns {each if s.of_kernel else both}"
     names = {f"eps_{name}": name for name in s.program.outputs}
     words = {"statement": f"{s.everywhere}, {returned} of those inputs.", "assumptions": s.assumptions}
     words["semantics"] = s.semantics
-    id, theorem = s.id + f"/{method}" * (method != "running"), f"{DOC}#{method}"
+    id, theorem = s.id + f"/{method}" * (method != "running") + s.suffix, f"{DOC}#{method}"
     theorem = "docs/theory/adjoint.md#adjoint" if method == "adjoint" else theorem
     agrees(claim, context, id=id, theorem=theorem, parameters=[*s.keys, "method"], bounds=names, **words)
     own = {bound: s.bounds().eps(name) for bound, name in names.items()}
@@ -219,11 +91,11 @@ def sharper(s: Setting, output: str) -> Fraction:
 def check_range(claim: Claim, context: Context) -> Finding:
     """No operation overflows, as every enclosure is finite; or one does, when the program runs from the witness."""
     s, refuted = Setting(claim, context), claim["verdict"] == "refuted"
-    parts = "partial sums included" if s.kernel else "partial sums and the second pass included"
+    parts = "partial sums included" if s.of_kernel else "partial sums and the second pass included"
     statement = f"{s.everywhere}, no operation of {s.what} in {s.format.name} overflows, {parts}."
     words = {"statement": statement, "theorem": f"{DOC}#range", "assumptions": s.assumptions, "semantics": s.semantics}
     bounds = () if refuted else ("max_magnitude",)
-    agrees(claim, context, id=s.id, parameters=[*s.keys, "limit"], bounds=bounds, **words)
+    agrees(claim, context, id=s.id + s.suffix, parameters=[*s.keys, "limit"], bounds=bounds, **words)
     if binary64(claim["parameters"]["limit"]) != s.format.largest:
         raise Rejected(f"its limit is not the largest number of {s.format.name}")
     if not refuted:
@@ -241,10 +113,10 @@ def check_range(claim: Claim, context: Context) -> Finding:
 def witnessed(witness: Any, s: Setting) -> list[float]:
     """The inputs from which a witness says that an operation overflows: the center moves within the ball."""
     place = {"layer": str, "register": str}
-    require_shape(witness, place | ({"inputs": dict} if s.kernel else {"W": list}), "its witness")
-    given = witness["inputs"] if s.kernel else {"W": witness["W"]}
-    require_shape(given, {} if s.kernel and not s.radius else {s.center: list}, "its witness")
-    values = inputs_of(s.program, s.state or s.context.inputs)
+    require_shape(witness, place | ({"inputs": dict} if s.of_kernel else {"W": list}), "its witness")
+    given = witness["inputs"] if s.of_kernel else {"W": witness["W"]}
+    require_shape(given, {} if s.of_kernel and not s.radius else {s.center: list}, "its witness")
+    values = values_of(s.program, s.subject)
     moved, distance = [binary64(text) for text in given.get(s.center, [])], Fraction(0)
     outside = set(range(len(moved))) - set(s.program.inputs[s.center])
     if given and (len(moved) != prod(s.program.shapes[s.center]) or any(moved[k] for k in outside)):

@@ -16,7 +16,7 @@ from certify.checker.curvature import BITS, ZERO, exact, length, norm, real
 from certify.checker.document import Beyond, Claim, Finding, Rejected, agrees, binary64, integer, proved, require_upper
 from certify.checker.emulation import emulate
 from certify.checker.formats import format_named
-from certify.checker.program import inputs_of
+from certify.checker.kernels import values_of
 from certify.checker.saved import State
 from certify.checker.stage import DOC, Ball, semantics_of, stage_of
 
@@ -75,7 +75,7 @@ def _replay(state: State, context: Any, format: str, order: str, updates: int) -
     if updates * program.operations > _MOST_REPLAYED:
         raise Beyond(f"it takes {updates} updates of {program.operations} operations, more than this checker replays")
     for _ in range(updates):
-        values, first = emulate(program, format_named(format), inputs_of(program, state))
+        values, first = emulate(program, format_named(format), values_of(program, state))
         if first is not None and first <= max(program.outputs["W"]):
             raise Rejected("an update that it replays overflows")
         flat = program.values("W", values)

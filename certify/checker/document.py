@@ -164,6 +164,8 @@ def claims_of(report: Any) -> dict[str, Claim]:
             raise Rejected(f"{what}: assumptions or display are not texts")
         if claim["id"].split("/")[0] != claim["kind"] or claim["id"] in claims:
             raise Rejected(f"{what}: the id does not start with its kind, or two claims have this id")
+        if claim["kind"] == "counterexample" and claim["verdict"] == "certified":
+            raise Rejected(f"{what}: a counterexample refutes a published statement, and certifies none")
         if claim["verdict"] != "certified" and not claim["reason"]:
             raise Rejected(f"{what}: the verdict {claim['verdict']} has no reason")
         try:

@@ -21,30 +21,31 @@ class Setting:
     """What a rounding or range claim is about, and the words that follow from it."""
 
     def __init__(self, claim: Claim, context: Any) -> None:
-        given, self.kernel = claim["parameters"], context.case == "kernel"
+        given, self.of_kernel = claim["parameters"], context.states is None
         name, order, region, k = (given.get(key) for key in ("format", "order", "region", "state"))
         if claim["id"].split("/")[1:3] != [name, order]:
             raise Rejected("its parameters belong to another id")
         self.context, self.format, self.order = context, format_named(name), order_named(order)
-        self.state = None if self.kernel else context.state(k)
-        self.program = context.program(self.state, order)
+        self.subject = context.kernel(given.get("kernel")) if self.of_kernel else context.state(k)
+        self.program = context.program(self.subject, order)
         if self.program.order != self.order:
             raise Rejected(f"the graph file is not in the order {order}")
         wide = self.order.accumulator
         if wide and not wide.holds(self.format) and any(op in ("sum", "dot") for op, *_ in self.program.code):
             raise Beyond(f"{wide.name} does not hold every number of {name}")
         self.radius, self.center = 0.0, next(iter(self.program.inputs))
-        here = "the inputs" if self.kernel else context.where(k)
-        self.everywhere, self.what = f"At {here}", "the kernel" if self.kernel else "one update"
+        here = self.subject.place if self.of_kernel else context.where(k)
+        self.everywhere, self.what = f"At {here}", self.subject.words if self.of_kernel else "one update"
         if region != POINT:
-            named = {"center": str} if self.kernel else {}
+            named = {"center": str} if self.of_kernel else {}
             require_shape(region, {"kind": "ball", "radius": str} | named, "its region")
             self.radius, self.center = binary64(region["radius"]), region.get("center", "W")
             if self.radius <= 0 or self.center not in self.program.inputs:
                 raise Rejected("its region is no ball around an input")
-            moved = self.center if self.kernel else "W with the mask M"
+            moved = self.center if self.of_kernel else "W with the mask M"
             self.everywhere = f"For every {moved} within Frobenius distance {self.radius!r} of that of {here}"
         self.id = f"{claim['kind']}/{name}/{order}/{'ball' if self.radius else 'point'}"
+        self.suffix = self.subject.suffix if self.of_kernel else ""
         self.semantics = "any-order" if self.order.kind == "any-order" else "program"
         own = [f"operations marked as such are in {format_named(name).words}" for name in self.program.formats]
         self.ulps = self._library(claim["assumptions"])
@@ -55,8 +56,10 @@ class Setting:
             *self.order.words(self.format),
             "the stored binary64 inputs are converted to the format by one rounding to nearest",
             *(match[0] for match in self.library),
-        ] + ["the graph file is the user's kernel: the checker does not see its source"] * self.kernel
-        self.keys = ["format", "order", "region"] + ["state"] * (not self.kernel)
+            *([self.subject.assumption] if self.of_kernel else []),
+        ]
+        self.keys = ["format", "order", "region"]
+        self.keys += (["kernel"] if self.suffix else []) if self.of_kernel else ["state"]
 
     def _library(self, stated: list[Any]) -> dict[str, float | None]:
         """How many ulps the claim assumes of each function that the program calls, None for correctly rounded results."""
@@ -72,7 +75,7 @@ class Setting:
     def bounds(self) -> Running:
         """Running bounds on the region, where nothing overflows."""
         place = (self.radius, self.center, self.order.name)
-        found: Running = self.context.running(self.state, self.format.name, *place, self.ulps)
+        found: Running = self.context.running(self.subject, self.format.name, *place, self.ulps)
         if found.first is not None:
             raise Rejected(f"an overflow is not excluded in {' '.join(self.program.place(found.first))}")
         return found

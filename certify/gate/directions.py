@@ -8,6 +8,9 @@ LARGER_IS_BETTER = {
     "mu": "a lower bound of the curvature: the larger, the faster the map contracts",
     "radius": "of a ball on which the claim holds: the larger, the more states it covers",
     "entry_radius": "of a ball that may be entered from anywhere in it: the larger, the sooner a state is inside",
+    "margin": "of a comparison: the larger, the farther from the opposite",
+    "gap": "between neighbours in an order: the larger, the clearer the order",
+    "low": "the lower end of an enclosure: the larger, the tighter",
     "kappa": "a lower bound of the eigenvalue that refutes: the larger, the clearer the refutation",
 }
 

@@ -12,7 +12,7 @@ from certify.states.quoting import quoted
 #: Reports that differ in one of these are about different things, and no bound of one says anything about the other's.
 _SAME = ("case", "kernel", "p")
 #: What a state is made of.
-_STATE = (*_SAME, "p_max", "states", "tensors", "controls", "graph")
+_STATE = (*_SAME, "p_max", "states", "tensors", "controls", "graph", "kernels")
 _REMEDY = "compare it with a baseline of the same kind, or start a new one in another file"
 
 

@@ -1,12 +1,14 @@
 """A report as one self-contained HTML page."""
 
-from certify.page.model import Check, FormatRow, Overview, StageLine, StateView, Status
+from certify.page.model import Check, ComparedLine, FormatRow, Overview, PublishedLine, StageLine, StateView, Status
 from certify.page.render import render, require_html
 
 __all__ = [
     "Check",
+    "ComparedLine",
     "FormatRow",
     "Overview",
+    "PublishedLine",
     "StageLine",
     "StateView",
     "Status",

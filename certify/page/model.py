@@ -60,19 +60,41 @@ class StageLine:
 
 
 @dataclass(frozen=True)
+class ComparedLine:
+    """A claim that compares quantities: its id, the verdict, the numbers proved or why there are none."""
+
+    id: str
+    verdict: Verdict
+    text: str
+
+
+@dataclass(frozen=True)
+class PublishedLine:
+    """A published statement: the claim that tests it, the verdict, what was published and where, what was tested and found."""
+
+    id: str
+    verdict: Verdict
+    published: str
+    tested: str
+    found: str
+
+
+@dataclass(frozen=True)
 class StateView:
-    """One state of the report.
+    """One state of the report, or one of several kernels.
 
     Attributes
     ----------
-    state : its number in the file; None if the file holds one state.
+    title : what it is called, as a heading.
+    caption : what its rows are about.
     rows : one a format.
     away : how far the centre of the balls is from the state, as text; empty if the report says nothing of it.
     lines : about the repeated update.
-    claims : the claims about this state, in the order of the report.
+    claims : the claims about it, in the order of the report.
     """
 
-    state: int | None
+    title: str
+    caption: str
     rows: Sequence[FormatRow]
     away: str
     lines: Sequence[StageLine]
@@ -91,8 +113,10 @@ class Overview:
     program, result, place : what runs, what it computes, and where, in words: one update, W, state.
     ball : what the balls hold, as a clause; empty if the report has none.
     stage_title : what the lines about the repeated update answer; empty if there are none.
-    worst : one row a format, the worst over all states.
+    worst : one row a format, the worst over all states and kernels.
+    worst_of : what that is the worst of, as in `all 3 states`.
     states : in the order of the report.
+    compared, published : comparisons, and published statements that were tested.
     """
 
     subject: str
@@ -104,4 +128,7 @@ class Overview:
     ball: str
     stage_title: str
     worst: Sequence[FormatRow]
+    worst_of: str
     states: Sequence[StateView]
+    compared: Sequence[ComparedLine]
+    published: Sequence[PublishedLine]

@@ -27,6 +27,11 @@ MEANING: Mapping[str, str] = {
     "norm_count": "updates that are enough by the simpler bound",
     "kappa": "an eigenvalue at the fixed point, at least",
     "cube": "radius of the box that holds the fixed point",
+    "margin": "by how much the comparison holds, at least",
+    "gap": "distance of the closest neighbours in the order, at least",
+    "value": "the mean, exactly",
+    "low": "lower end",
+    "high": "upper end",
 }
 #: The bound that a claim is about, by kind; of other kinds, the first.
 HEADLINE: Mapping[str, str] = {

@@ -30,7 +30,8 @@ def norm_together(local: Floats, mid: Floats, sizes: Floats) -> float:
 
     Infinite where it is not known. Takes the time of an eigenvalue problem of as many rows as results.
     """
-    apart = np.where(np.isfinite(mid), sizes - np.abs(mid), np.inf)
+    with np.errstate(invalid="ignore"):  # inf - inf, of a middle that is not finite
+        apart = np.where(np.isfinite(mid), sizes - np.abs(mid), np.inf)
     rest = products(local, apart)
     live = np.flatnonzero((local > 0) & np.isfinite(local) & (mid != 0).any(axis=1))
     if not np.isfinite(rest).all():

@@ -14,7 +14,7 @@ from certify.cases.polyprox.stage.claims import StageCertifier
 
 from certify.arithmetic import format_named
 from certify.checker import saved
-from certify.checker.claims import Context
+from certify.checker.context import Context
 from certify.checker.document import Finding, Rejected
 
 Claim = dict[str, Any]
