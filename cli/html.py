@@ -111,7 +111,25 @@ def _page(data: bytes, name: str, checks: Mapping[str, Check] | None) -> bytes:
     from certify.page import render
 
     report = decode(data, name)
-    return render(report, data, overview_of(report), name=name, shown=bound_text, checks=checks)
+    texts = _texts(report)
+    return render(report, data, overview_of(report), name=name, shown=bound_text, checks=checks, texts=texts)
+
+
+def _texts(report: Report) -> dict[str, str]:
+    """What the claims cite of the cases of this package: their README files, by path."""
+    from importlib.resources import files
+
+    from certify.cases import CASES
+
+    from certify.page import path_of
+
+    found = {}
+    for path in dict.fromkeys(path_of(claim.theorem) for claim in report.claims):
+        folder, _, name = path.rpartition("/")
+        case = folder.removeprefix("cases/")
+        if case in CASES:
+            found[path] = files(f"certify.cases.{case}").joinpath(name).read_text("utf-8")
+    return found
 
 
 def _put(page: bytes, place: str) -> None:

@@ -55,7 +55,7 @@ def positive_on(f: Callable[[list[Any]], Any], box: Sequence[Interval], most: in
     while fresh or open_boxes:
         for part in fresh:
             if evaluated >= most:
-                return Covered(False, evaluated, part)
+                return Covered(False, evaluated, open_boxes[0][2] if open_boxes else part)
             evaluated += 1
             value = f([enclosing(interval) for interval in part])
             if value > 0:

@@ -2,6 +2,7 @@
 
 from certify.page.model import Check, ComparedLine, FormatRow, Overview, PublishedLine, StageLine, StateView, Status
 from certify.page.render import render, require_html
+from certify.page.theorems import path_of
 
 __all__ = [
     "Check",
@@ -12,6 +13,7 @@ __all__ = [
     "StageLine",
     "StateView",
     "Status",
+    "path_of",
     "render",
     "require_html",
 ]

@@ -20,7 +20,7 @@ from certify.page.model import Check, Overview, StateView, Status
 from certify.page.numbers import SHORT, headline, meaning, sort_key
 from certify.page.origins import draw_strips, hottest, strips_of
 from certify.page.stage import convergences_of, draw_convergence, draw_spectrum, spectrum_of
-from certify.page.theorems import documents, link_of
+from certify.page.theorems import Texts, documents, link_of
 from certify.version import __version__
 
 #: Each chart takes a tenth of a second and ten kilobytes.
@@ -82,6 +82,7 @@ def render(
     name: str,
     shown: Shown,
     checks: Mapping[str, Check] | None = None,
+    texts: Texts | None = None,
 ) -> bytes:
     """The page of a report: the same bytes for the same arguments and versions of what draws it.
 
@@ -92,6 +93,7 @@ def render(
     name : what the report's file is called.
     shown : how a bound is written in decimal, from its name and its exact text.
     checks : what the independent checker said, by claim id; None if it did not run.
+    texts : documents that claims cite, Markdown by path, beside those of docs/theory.
 
     Raises
     ------
@@ -105,7 +107,7 @@ def render(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_printable
     )
     style, script = _own("page.css"), _own("page.js")
-    entries = [_entry(k, claim, shown, checks) for k, claim in enumerate(report.claims)]
+    entries = [_entry(k, claim, shown, checks, texts or {}) for k, claim in enumerate(report.claims)]
     page = environment.from_string(_own("page.html")).render(
         report=report,
         overview=overview,
@@ -116,7 +118,7 @@ def render(
         policy=_policy(style, script),
         charts=[_charts(k, view, overview.place) for k, view in enumerate(overview.states[:MOST_STATES_DRAWN])],
         entries=entries,
-        theory=[(d.name, d.title, Markup(d.html)) for d in documents(claim.theorem for claim in report.claims)],
+        theory=[(d.name, d.title, Markup(d.html)) for d in documents((c.theorem for c in report.claims), texts or {})],
         anchors={entry.claim.id: entry.anchor for entry in entries},
         marks=MARKS,
         check_marks=CHECK_MARKS,
@@ -194,7 +196,7 @@ def _charts(index: int, view: StateView, place: str) -> list[Chart]:
     return [Chart(title, Markup(svg), caption) for title, svg, caption in charts]
 
 
-def _entry(index: int, claim: Claim, shown: Shown, checks: Mapping[str, Check] | None) -> Entry:
+def _entry(index: int, claim: Claim, shown: Shown, checks: Mapping[str, Check] | None, texts: Texts) -> Entry:
     name, exact = headline(claim)
     check = None if checks is None else checks.get(claim.id, Check(Status.NOT_CHECKED))
     format = claim.parameters.get("format")
@@ -210,7 +212,7 @@ def _entry(index: int, claim: Claim, shown: Shown, checks: Mapping[str, Check] |
         parameters=[(key, _brief(value)) for key, value in claim.parameters.items() if value != ""],
         observed=[(key, _brief(value)) for key, value in claim.observed.items() if key not in _DRAWN],
         check=check,
-        link=link_of(claim.theorem),
+        link=link_of(claim.theorem, texts),
     )
 
 

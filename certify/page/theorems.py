@@ -1,20 +1,24 @@
-"""The documents that claims cite, as parts of the page: whoever is sent a page has the proofs as well."""
+"""The documents that claims cite, as parts of the page: whoever is sent a page has the proofs as well.
+
+Those of docs/theory are at hand; `texts` are others by their paths, such as the README of a case.
+"""
 
 from __future__ import annotations
 
 import importlib.resources
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from certify.errors import MissingExtra
 
-_CITATION = re.compile(r"docs/theory/([a-z]+)\.md(?:#([a-z0-9-]+))?", re.ASCII)
+_CITATION = re.compile(r"((?:docs/theory/[a-z]+|cases/[a-z0-9_]+/README)\.md)(?:#([a-z0-9-]+))?", re.ASCII)
 _RELATIVE = re.compile(r"(?:([a-z]+)\.md)?#([a-z0-9-]+)", re.ASCII)
 _ANCHOR = re.compile(r'<a id="([a-z0-9-]+)"></a>')
 # private characters carry the anchors through the renderer, which lets no HTML pass
 _MARK = re.compile("\ue000([a-z0-9-]+)\ue001")
+Texts = Mapping[str, str]
 _DEEPER = 1  # the title of a document is its summary, its sections stand below a section of the page
 
 
@@ -27,31 +31,45 @@ class Document:
     html: str
 
 
-def link_of(theorem: str) -> str:
-    """The fragment of the page at which a cited theorem stands; empty if no document of this package has it."""
+def path_of(theorem: str) -> str:
+    """The path of the document that is cited; empty if it is none that a page can carry."""
+    match = _CITATION.fullmatch(theorem)
+    return match.group(1) if match else ""
+
+
+def link_of(theorem: str, texts: Texts) -> str:
+    """The fragment of the page at which a cited theorem stands; empty if no document that is at hand has it."""
     match = _CITATION.fullmatch(theorem)
     if match is None:
         return ""
-    name, anchor = match.groups()
-    text = _text(name)
+    path, anchor = match.groups()
+    text = _text(path, texts)
     if text is None or (anchor and anchor not in _ANCHOR.findall(text)):
         return ""
-    return f"#theory-{name}" + (f"-{anchor}" if anchor else "")
+    return f"#theory-{_name(path)}" + (f"-{anchor}" if anchor else "")
 
 
-def documents(theorems: Iterable[str]) -> list[Document]:
+def documents(theorems: Iterable[str], texts: Texts) -> list[Document]:
     """The documents of these citations, each once, in the order in which they are first cited."""
-    matches = (_CITATION.fullmatch(theorem) for theorem in theorems if link_of(theorem))
-    names = list(dict.fromkeys(match.group(1) for match in matches if match))
-    return [_document(name, names) for name in names]
+    paths = dict.fromkeys(path_of(theorem) for theorem in theorems if link_of(theorem, texts))
+    names = [_name(path) for path in paths]
+    return [_document(_name(path), _text(path, texts) or "", names) for path in paths]
 
 
-def _text(name: str) -> str | None:
-    file = importlib.resources.files("certify.theory").joinpath(f"{name}.md")
-    return file.read_text("utf-8") if file.is_file() else None
+def _name(path: str) -> str:
+    """What the anchors of a document begin with: of docs/theory/NAME.md NAME, of a case's its name with `case-` before."""
+    parts = path.split("/")
+    return f"case-{parts[1]}" if parts[0] == "cases" else parts[-1].removesuffix(".md")
 
 
-def _document(name: str, present: list[str]) -> Document:
+def _text(path: str, texts: Texts) -> str | None:
+    if path in texts:
+        return texts[path]
+    file = importlib.resources.files("certify.theory").joinpath(path.removeprefix("docs/theory/"))
+    return file.read_text("utf-8") if path.startswith("docs/theory/") and file.is_file() else None
+
+
+def _document(name: str, text: str, present: list[str]) -> Document:
     try:
         from markdown_it import MarkdownIt
     except ImportError as error:
@@ -59,7 +77,7 @@ def _document(name: str, present: list[str]) -> Document:
             "a page needs markdown-it-py, which is not installed", "pip install 'certify[html]'"
         ) from error
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
-    tokens = reader.parse(_ANCHOR.sub("\ue000\\1\ue001", _text(name) or ""))
+    tokens = reader.parse(_ANCHOR.sub("\ue000\\1\ue001", text))
     title = _MARK.sub("", tokens[1].content).strip()
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):

@@ -42,6 +42,65 @@ def test_json_has_the_keys_of_the_format_in_order():
     assert Claim(**found) == claim(assumptions=("subnormals",))
 
 
+COUNTER = {
+    "id": "counterexample/sign",
+    "kind": "counterexample",
+    "verdict": "refuted",
+    "reason": "the sign is the other one",
+    "bounds": {},
+    "witness": {"x": "1"},
+    "parameters": {"published": "x is negative", "source": "a paper, Section 1"},
+}
+
+
+def test_comparisons_say_what_was_compared():
+    """Margins, orders, means and enclosures need their numbers; an identity may do without; all may be undecided."""
+    for kind, bounds in [
+        ("margin", {"margin": "1/3"}),
+        ("margin", {"low": "1", "high": "2"}),
+        ("order", {"gap": "0x1p-3"}),
+        ("expectation", {"value": "-137/81000"}),
+        ("enclosure", {"low": "-1", "high": "1"}),
+        ("identity", {}),
+        ("identity", {"radius": "0x1p-200"}),
+    ]:
+        assert claim(id=f"{kind}/x", kind=kind, bounds=bounds).verdict is Verdict.CERTIFIED
+        undecided = claim(id=f"{kind}/x", kind=kind, bounds={}, verdict="undecided", reason="too close")
+        assert undecided.verdict is Verdict.UNDECIDED
+    assert claim(**COUNTER).verdict is Verdict.REFUTED
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"kind": "margin", "bounds": {"gap": "1"}}, "needs the bounds margin or high and low"),
+        ({"kind": "margin", "bounds": {"low": "1"}}, "needs the bounds"),
+        ({"kind": "order", "bounds": {"margin": "1"}}, "needs the bounds gap"),
+        ({"kind": "expectation", "bounds": {"mean": "1"}}, "needs the bounds value"),
+        ({"kind": "enclosure", "bounds": {"high": "1"}}, "needs the bounds high and low"),
+        ({**COUNTER, "verdict": "certified"}, "a counterexample is refuted"),
+        ({**COUNTER, "witness": None}, "a counterexample is refuted, with a witness"),
+        ({**COUNTER, "witness": {}}, "a counterexample is refuted, with a witness"),
+        ({**COUNTER, "parameters": {"published": "x"}}, "what was published, and its source"),
+        ({**COUNTER, "parameters": {"published": "", "source": "y"}}, "what was published, and its source"),
+        ({**COUNTER, "parameters": {"published": ["x"], "source": "y"}}, "what was published, and its source"),
+    ],
+)
+def test_the_schema_says_the_same_of_comparisons(changes, match):
+    """What the class refuses, the schema refuses."""
+    from jsonschema import Draft202012Validator
+
+    from certify.certificate.report import schema
+
+    whole = schema()
+    validator = Draft202012Validator({"$ref": "#/$defs/claim", "$defs": whole["$defs"]})
+    good = claim().to_json()
+    assert validator.is_valid(good) and validator.is_valid(claim(**COUNTER).to_json())
+    assert not validator.is_valid({**good, **changes})
+    with pytest.raises(ValueError, match=match):
+        claim(**changes)
+
+
 @pytest.mark.parametrize(
     ("changes", "match"),
     [

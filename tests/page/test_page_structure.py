@@ -207,7 +207,7 @@ def test_every_cited_theorem_exists():
         match for path in sources for match in re.findall(r"docs/theory/[a-z]+\.md#[a-z-]+", path.read_text("utf-8"))
     }
     assert len(cited) > 8
-    assert [theorem for theorem in sorted(cited) if not link_of(theorem)] == []
+    assert [theorem for theorem in sorted(cited) if not link_of(theorem, {})] == []
 
 
 def test_many_states():

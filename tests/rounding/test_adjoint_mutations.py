@@ -199,6 +199,13 @@ def test_a_norm_without_the_rest_is_caught():
         assert worst <= bound <= plain * (1 + 2 * np.linalg.norm(local @ rad) / plain) * (1 + 1e-9)
 
 
+def test_middles_that_are_not_finite_give_no_norm():
+    """Infinite where such a row has an error of its own, and no part of the norm where it has none."""
+    mid, sizes = np.array([[np.inf], [2.0]]), np.array([[np.inf], [2.0]])
+    assert together_module.norm_together(np.array([1.0, 1.0]), mid, sizes) == np.inf
+    assert together_module.norm_together(np.array([0.0, 1.0]), mid, sizes) >= 2.0
+
+
 def test_nothing_is_looser_than_running():
     """A kernel whose secants are much wider than its errors: the running bound stands."""
     graph = trace(lambda x: np.exp(x) - np.exp(x), {"x": np.ones(3)}, order="serial")
