@@ -180,4 +180,5 @@ class Functions(Rules):
 
     def _power(self, size: float) -> float:
         """The largest power of two up to a size, or the least normal number."""
-        return max(2.0 ** max(frexp(size)[1] - 1, -1074), self.format.normal) if isfinite(size) else inf
+        power = 2.0 ** max(frexp(size)[1] - 1, -1074) if size else 0.0  # frexp(0) has the exponent 0
+        return max(power, self.format.normal) if isfinite(size) else inf
