@@ -1,10 +1,16 @@
 """Blocks of a hundred million operations: what they need, measured on a process of its own."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 
+import numpy as np
 import pytest
+from certify.cases.polyprox import State, saved_from
+
+from certify.states import save
 
 PROGRAM = """
 import json, resource, sys
@@ -45,3 +51,23 @@ def test_the_limit_of_memory_is_one():
     """The same program in an address space that an import fills is refused by the system: the limit works."""
     done = subprocess.run([sys.executable, "-c", PROGRAM.replace("<< 30", "<< 20"), "8", "64"], capture_output=True)
     assert done.returncode != 0
+
+
+def test_a_run_of_128_variables_can_be_interrupted(tmp_path):
+    """Ctrl-C in the middle of the bounds: exit code 130, one line, and no file."""
+    M = 1 - np.eye(128, dtype=np.int8)
+    W = np.random.default_rng(0).standard_normal((128, 128)) * M / 1000
+    save(tmp_path / "state.npz", saved_from([State(W, np.eye(128), M, 0.3, 1.5, 0.05, 0.01, 1, 128)]))
+    asked = ("run", "state.npz", "--format", "float32", "--methods", "none", "-o", "out.json")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "certify.cli.main", *asked],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(3)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.communicate()[1].strip() == "certify: interrupted"
+    assert process.returncode == 130
+    assert [path.name for path in tmp_path.iterdir()] == ["state.npz"]
