@@ -72,7 +72,7 @@ def test_named_modules_exist(name):
     assert (ROOT / "cases" / name.replace(".", "/")).with_suffix(".py").is_file()
 
 
-@pytest.mark.parametrize("path", sorted(set(re.findall(r"(?:benchmarks|cases)/[a-z0-9_/]+\.(?:py|md)", TEXT))))
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"(?<!/)(?:benchmarks|cases)/[a-z0-9_/]+\.(?:py|md)", TEXT))))
 def test_named_files_exist(path):
     """Benchmarks and READMEs."""
     assert (ROOT / path).is_file()
