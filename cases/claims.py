@@ -19,6 +19,7 @@ from certify.arithmetic import Format, Ieee
 from certify.arithmetic.directed import relaxed_up
 from certify.arithmetic.libm import Libm
 from certify.certificate import Claim, Verdict, decimal_up, to_hex
+from certify.certificate.claims import NOT_DEFINED
 from certify.errors import InputRejected
 from certify.graph import Graph, evaluate
 from certify.rounding import Adjoint, Bounds, Range, Region, adjoint, majorant, range_test, running
@@ -212,7 +213,7 @@ def range_claim(subject: Subject, analysis: Analysis, values: Mapping[str, Any])
         )
         if analysis.running.refusal(named):
             # a division by zero or a root of a negative number is not defined, which is no overflow
-            reason = f"not proved to be defined: {analysis.running.why(named)}"
+            reason = f"{NOT_DEFINED}: {analysis.running.why(named)}"
         elif node is not None:
             verdict, reason = Verdict.REFUTED, f"{place} overflows"
             layer, register = layer_and_register(subject.graph, node)

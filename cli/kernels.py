@@ -123,6 +123,8 @@ def _explained(kernel: Callable[..., Any]) -> Callable[..., Any]:
         except CertifyError:
             raise
         except Exception as error:  # user code: whatever it raises
+            if isinstance(error.__cause__, CertifyError):  # NumPy's word for a refusal, which names the remedy
+                raise error.__cause__ from None
             name = getattr(kernel, "__name__", type(kernel).__name__)
             raise InputRejected(f"the kernel {name} fails{_failure(error)}", "run it on plain arrays first") from error
 

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from certify.cli.streams import one_line
 
 from certify.certificate import Claim, Verdict
+from certify.certificate.claims import NOT_DEFINED
+
+UNDEFINED = "is not proved to be defined"
 
 
 def region_of(claim: Claim) -> str:
@@ -22,6 +25,8 @@ def risk_of(claim: Claim) -> str:
     place = claim.observed.get("first_risk")
     if isinstance(place, str) and place:
         happens = "overflows" if claim.verdict is Verdict.REFUTED else "may overflow"
+        if claim.reason.startswith(NOT_DEFINED):
+            happens = UNDEFINED
         clause = f"{re.sub(r' [(][^()]*:[0-9]+[)]', '', one_line(place))[:60]} {happens}"
     else:
         clause = one_line(claim.reason).split(":")[0][:80]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from certify.cli.risk import region_of, risk_of
+from certify.cli.risk import UNDEFINED, region_of, risk_of
 from certify.cli.streams import one_line
 
 from certify.certificate import Claim, Report, Verdict, decimal_up, overall, parse
@@ -174,7 +174,8 @@ def advice(report: Report, tol: Fraction | None) -> str:
         # at the state itself no radius helps
         remedies = ["a smaller radius"] * any(row.point.bound is not None for row in several)
         remedies += ["a larger tolerance"] * any(row.bound is not None for row in several)
-        remedies += ["float64"] * all(row.format != "float64" for row in several)
+        overflow = not all(UNDEFINED in row.risk for row in several)
+        remedies += ["float64"] * (overflow and all(row.format != "float64" for row in several))
         hint = f" Try {' or '.join(remedies)}." if remedies else ""
         return f"No format tried is {target}: {_shortfalls(several, tol)}.{hint}"
     coarser = _shortfalls(several[: several.index(best)], tol)

@@ -23,6 +23,8 @@ COMPARISONS: Mapping[str, Sequence[frozenset[str]]] = {
     "expectation": (frozenset({"value"}), frozenset({"low", "high"})),
     "enclosure": (frozenset({"low", "high"}),),
 }
+#: How the reason of a range claim begins where an operation may have no result at all, as a division by 0.
+NOT_DEFINED = "not proved to be defined"
 COMPARED = ("identity", *COMPARISONS)
 #: A published statement that was found false: its parameters say what was published and where, its witness is an instance.
 COUNTEREXAMPLE = "counterexample"

@@ -178,7 +178,10 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
         )
 
     def __float__(self) -> float:
-        raise _refused("a conversion of a traced value to a Python number", "keep it an array")
+        raise _refused(
+            "a conversion of a traced value to a Python number",
+            "keep it an array, and make arrays of such values with numpy.stack",
+        )
 
     __int__ = __index__ = __float__
 

@@ -67,7 +67,12 @@ def trace(kernel: Callable[..., Any], inputs: Mapping[str, Any], *, order: str |
         ids = np.full(block.support.shape, KNOWN, dtype=np.int32)
         ids[block.support] = np.arange(block.start, block.stop, dtype=np.int32)
         arguments[block.name] = Traced(assembler, ids, np.zeros(ids.shape))
-    results = kernel(**{name: arguments[name] for name in inputs})
+    try:
+        results = kernel(**{name: arguments[name] for name in inputs})
+    except ValueError as error:
+        if isinstance(error.__cause__, TraceRefused):  # NumPy asked a traced element for a float, to put it into an array
+            raise error.__cause__ from None
+        raise
     if not isinstance(results, Mapping):
         results = {str(k): r for k, r in enumerate(results if isinstance(results, tuple) else (results,))}
     graph = assembler.finish({name: _output(name, value) for name, value in results.items()})

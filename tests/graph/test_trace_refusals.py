@@ -25,7 +25,14 @@ def _into(x):
     return np.add(x, x, out=np.empty(3))
 
 
+def _into_a_plain_array(x):
+    y = np.zeros(3)
+    y[0] = x[0]
+    return y
+
+
 REFUSED = {
+    "element of a plain array": (_into_a_plain_array, "a traced value to a Python number", "with numpy.stack"),
     "branch": (lambda x: x if x[0] > 0 else -x, "branches on the comparison of values it computed", "use numpy.where"),
     "any": (lambda x: np.any(x > 0), "numpy.any of a comparison", "combine conditions with &, | and ~"),
     "comparison as a number": (lambda x: (x > 0) * x, "computes with a comparison", "select with numpy.where"),
