@@ -63,7 +63,8 @@ def slopes(law: Law) -> list[Claim]:
         ("shallow-slope", exact.shallow_slope),
     ):
         found[name] = means(law, slope)
-        claims.append(make(f"expectation/{name}", where, bounds=numbered(found[name])))
+        for k, value in enumerate(found[name], 1):
+            claims.append(make(f"expectation/{name}/k={k}", {**where, "k": k}, bounds={"value": value}))
     numerator = found["mean-slope"]
     margin = min(-numerator[0], *numerator[1:])
     if margin > 0:
@@ -87,7 +88,7 @@ def tokens_of(law: Law) -> list[Claim]:
     where, claims = {"law": law_words(law)}, []
     for name, node in (("end", END), ("target", V)):
         found = exact.occurrence(law, node)
-        claims.append(make(f"expectation/{name}-token", where, bounds=numbered(found)))
+        claims.append(make(f"identity/{name}-token", where, bounds=numbered(found)))
         if any(x != Fraction(1, 8) for x in found[:8]):
             listed = ", ".join(map(str, found[:8]))
             reason = f"the exact probabilities at t = 1..8 are {listed}"
@@ -102,7 +103,7 @@ def second_phase(law: Law) -> list[Claim]:
         raise Undecided("a row beside T-1 is driven", "report this")
     row = drive[T - 2]
     shares = [output(order) for order in law.orders]
-    claims = [make("expectation/second-phase", where, bounds=numbered(row))]
+    claims = [make("identity/second-phase", where, bounds=numbered(row))]
     moved = [j for j, x in enumerate(row, 1) if x and j != T - 1]
     if moved:
         reason = f"at the start the entries (T-1, j), j = {', '.join(map(str, moved))}, move at the rates `value_j`"
@@ -112,7 +113,7 @@ def second_phase(law: Law) -> list[Claim]:
     if all(x != Fraction(1, T) for x in shares):
         reason = f"f1[v] is {' or '.join(str(x) for x in sorted(set(shares)))} there, S2[T, t_end] is 1/10: S2 at the slot after (star, v) counts too"
         claims.append(
-            refuted("second-phase-loss", {"instances": instances(law)}, reason, {}, low=min(shares), attention=Fraction(1, T))
+            refuted("second-phase-loss", {"instances": instances(law)}, reason, {"order": list(law.orders[0])}, low=min(shares), attention=Fraction(1, T))
         )
     return claims
 

@@ -39,11 +39,11 @@ def rate(flow: Flow) -> Claim:
     if numerator != fmpq_poly([0, fmpq(m * m - 1, m)]):
         raise Undecided("the numerator is another polynomial", "report this")
     parameters = {"m": m, "m_plus_1": m + 1, "m_minus_1": m - 1}
-    return make(f"margin/phase-one/m={m}", parameters, bounds={"rate": m - Fraction(1, m)})
+    return make(f"margin/phase-one/m={m}", parameters, bounds={"margin": 0, "rate": m - Fraction(1, m)})
 
 
 def outward(x: arb) -> dict[str, Fraction]:
-    """The ends of a ball with ten decimals, a unit further out."""
-    scale = 10**10
+    """The ends of a ball with six decimals, a unit further out, so that other arithmetic proves them again."""
+    scale = 10**6
     low, high = lower(x) * scale, upper(x) * scale
     return {"low": Fraction(low.__floor__() - 1, scale), "high": Fraction(high.__ceil__() + 1, scale)}

@@ -56,11 +56,24 @@ def shallow(sequence: list[str], k: int) -> Fraction:
 
 
 def expectation(which: str, claim: Claim, context: Any) -> Finding:
-    """Exact means of derivatives."""
+    """The exact mean of one derivative."""
     setting = setting_of(context)
-    own = numbered(slopes(setting, which))
-    require_words(claim, context, {"law": setting.law}, list(own))
+    k = integer(claim["parameters"].get("k"), 1, 9, "its k")
+    require_words(claim, context, {"law": setting.law, "k": k}, ["value"], name=f"/k={k}")
+    return exactly(claim, {"value": slopes_of(context, which)[k - 1]})
+
+
+def means(which: str, claim: Claim, context: Any) -> Finding:
+    """All nine of them, in one claim."""
+    own = numbered(slopes_of(context, which))
+    require_words(claim, context, {"law": setting_of(context).law}, list(own))
     return exactly(claim, own)
+
+
+def slopes_of(context: Any, which: str) -> list[Fraction]:
+    """The means, made once."""
+    found: list[Fraction] = context.cached(("star_graph", which), lambda: slopes(setting_of(context), which))
+    return found
 
 
 def probabilities(setting: Setting, label: str) -> list[Fraction]:
@@ -85,14 +98,14 @@ def uniform(label: str, claim: Claim, context: Any) -> Finding:
 
 def signs(which: str, claim: Claim, context: Any) -> Finding:
     """Refuted if some sign is not + at k = 1 and - at k >= 2."""
-    found, values = expectation(which, claim, context), slopes(setting_of(context), which)
+    found, values = means(which, claim, context), slopes_of(context, which)
     _require(not (values[0] > 0 and all(x < 0 for x in values[1:])), "the signs are as published")
     return found
 
 
 def mean_slope(claim: Claim, context: Any) -> Finding:
     """Refuted if the means are not -(1/100 - 1/648)/10 and (1/648 + 2/800)/10."""
-    found, values = expectation("mean-slope", claim, context), slopes(setting_of(context), "mean-slope")
+    found, values = means("mean-slope", claim, context), slopes_of(context, "mean-slope")
     first, rest = -(Fraction(1, 100) - Fraction(1, 648)) / 10, (Fraction(1, 648) + Fraction(2, 800)) / 10
     _require(values != [first] + [rest] * 8, "the means are as published")
     return found
@@ -102,7 +115,7 @@ def mean_margin(claim: Claim, context: Any) -> Finding:
     """Signs of the means of dmu/dw(k)."""
     setting, margin = setting_of(context), number(claim["bounds"].get("margin"))
     require_words(claim, context, {"law": setting.law}, ["margin"])
-    values = slopes(setting, "mean-slope")
+    values = slopes_of(context, "mean-slope")
     own = min(-values[0], *values[1:])
     _require(0 < margin <= own, "`margin` is not below every mean")
     return proved(claim, margin=own)
@@ -272,9 +285,9 @@ CHECKS = {
     "identity/formula": formula,
     "margin/mean-slope": mean_margin,
     **{f"expectation/{x}": partial(expectation, x) for x in ("mean-slope", "first-slope", "second-slope", "shallow-slope")},
-    "expectation/end-token": partial(token, "end"),
-    "expectation/target-token": partial(token, "v"),
-    "expectation/second-phase": second_phase,
+    "identity/end-token": partial(token, "end"),
+    "identity/target-token": partial(token, "v"),
+    "identity/second-phase": second_phase,
     "counterexample/uniform-end": partial(uniform, "end"),
     "counterexample/uniform-target": partial(uniform, "v"),
     "counterexample/mean-slope": mean_slope,

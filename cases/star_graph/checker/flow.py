@@ -1,12 +1,10 @@
-"""Phase I in attention weights: a polynomial flow, whose Taylor coefficients are sums of products.
+"""Phase I in the ratios E = e / p and O = o / p of attention weights, whose Taylor coefficients are sums of products.
 
-With m positions of the end node, n others, s = (p, e, o) the weights of the predecessor, of one of the m, and of one of the others,
-and G = p / (p + e), the gradient flow of -log(p + e), averaged, moves the logits at the rates
+With m positions of the end node, n others, and the weights p, e, o of the predecessor, of one of the m and of one of the others, the
+gradient flow of the mean of -log(p + e) moves the logits at the rates G - p, (1 - G) / m - e and -o, where G = p / (p + e). So with
+p = 1 / (1 + m E + n O) and G = 1 / (1 + E)
 
-    P = G - p,   Q = (1 - G) / m - e,   R = -o,
-
-and softmax at p' = p (P - c), e' = e (Q - c), o' = o (R - c) with c = p P + m e Q + n o R; and G' = G (1 - G)(P - Q). It starts at
-p = e = o = 1/10 and G = 1/2, and x = p / e = G / (1 - G).
+    E' = E ((1 - G) / m - G + p (1 - E)),   O' = O (p (1 - O) - G),   E(0) = O(0) = 1,   and x = p / e = 1 / E.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from certify.checker.document import Beyond, Claim, Finding, Rejected, number, p
 from .circuit import exact
 from .words import exactly, require_words
 
-BITS, DEGREE = 256, 20
+BITS, DEGREE = 256, 26
 TIMES = {1, 10, 100}
 SIZES = {4: 5, 8: 1}
 State = list[arb]
@@ -34,23 +32,20 @@ def product(a: Sequence[arb], b: Sequence[arb], k: int) -> arb:
 
 
 def taylor(m: int, start: State, degree: int) -> list[list[arb]]:
-    """Coefficients of p, e, o, G up to `degree`."""
+    """Coefficients of E and O up to `degree`; those of G, p and of the rates E'/E and O'/O on the way."""
     n = SIZES[m]
-    series = [[x] for x in start]
-    p, e, o, G = series
-    pP, eQ, oR, drift, rest, gap = ([] for _ in range(6))
+    E, O = [start[0]], [start[1]]  # noqa: E741
+    G, p, falls, drops = list[arb](), list[arb](), list[arb](), list[arb]()
     for k in range(degree):
-        P, Q = [a - b for a, b in zip(G, p, strict=True)], [(int(i == 0) - G[i]) / m - e[i] for i in range(k + 1)]
-        pP.append(product(p, P, k))
-        eQ.append(product(e, Q, k))
-        oR.append(-product(o, o, k))
-        drift.append(pP[k] + m * eQ[k] + n * oR[k])
-        rest.append(G[k] - product(G, G, k))
-        gap.append(P[k] - Q[k])
-        slopes = [pP[k] - product(p, drift, k), eQ[k] - product(e, drift, k), oR[k] - product(o, drift, k)]
-        for x, slope in zip(series, [*slopes, product(rest, gap, k)], strict=True):
-            x.append(slope / (k + 1))
-    return series
+        one = int(k == 0)
+        weighed = [m * e + n * o for e, o in zip(E, O, strict=True)]
+        G.append((one - sum((E[i] * G[k - i] for i in range(1, k + 1)), arb(0))) / (1 + E[0]))
+        p.append((one - sum((weighed[i] * p[k - i] for i in range(1, k + 1)), arb(0))) / (1 + weighed[0]))
+        falls.append((one - G[k]) / m - G[k] + p[k] - product(p, E, k))
+        drops.append(p[k] - product(p, O, k) - G[k])
+        E.append(product(E, falls, k) / (k + 1))
+        O.append(product(O, drops, k) / (k + 1))
+    return [E, O]
 
 
 def advance(m: int, start: State, h: Fraction) -> State:
@@ -61,11 +56,10 @@ def advance(m: int, start: State, h: Fraction) -> State:
         image = [x + ahead * c[1] for x, c in zip(start, taylor(m, box, 1), strict=True)]
         if all(b.contains(x) for b, x in zip(box, image, strict=True)):
             break
-        box = [x + (x - x.mid()) / 4 + arb(0, 2.0**-200) for x in image]  # a little wider than what has to fit
+        box = [x + (x - x.mid()) / 4 for x in image]  # a little wider than what has to fit
     else:
         raise Beyond("no box holds a step of the flow")
-    over = taylor(m, box, DEGREE)
-    found = []
+    over, found = taylor(m, box, DEGREE), []
     for c, r in zip(taylor(m, start, DEGREE - 1), over, strict=True):
         value = r[DEGREE]
         for coefficient in reversed(c):
@@ -76,11 +70,11 @@ def advance(m: int, start: State, h: Fraction) -> State:
 
 def reached(m: int, t: int) -> arb:
     """x at time t."""
-    now, time = [exact(Fraction(1, 10))] * 3 + [exact(Fraction(1, 2))], Fraction(0)
+    now, time = [arb(1), arb(1)], Fraction(0)
     while time < t:
         h = min(t - time, Fraction(1, 8) * (1 + int(time) // 6))
         now, time = advance(m, now, h), time + h
-    return now[3] / (1 - now[3])
+    return 1 / now[0]
 
 
 def enclosure(claim: Claim, context: Any) -> Finding:
@@ -102,12 +96,12 @@ def rate(claim: Claim, context: Any) -> Finding:
     m = claim["parameters"].get("m")
     if m not in SIZES or type(m) is not int:
         raise Rejected("its flow is none of this case")
-    require_words(claim, context, {"m": m, "m_plus_1": m + 1, "m_minus_1": m - 1}, ["rate"], name=f"/m={m}")
+    require_words(claim, context, {"m": m, "m_plus_1": m + 1, "m_minus_1": m - 1}, ["margin", "rate"], name=f"/m={m}")
     one = Fraction(1, m)
     constant, linear, square = -one * m + 1, m - one, 1 - 1
     if constant or square:
         raise Rejected("the numerator has other terms")
-    return exactly(claim, {"rate": linear})
+    return exactly(claim, {"margin": Fraction(0), "rate": linear})
 
 
 CHECKS = {"enclosure/phase-one": enclosure, "margin/phase-one": rate}

@@ -80,8 +80,8 @@ SENTENCES: dict[str, tuple[str, str]] = {
     "margin/phase-one": (
         "phase-one",
         "Let the end node stand at each of {m} context positions with equal probability and at no other; on the gradient flow of "
-        "Phase I from 0, x = e^(w(1) - w_e) has x + {m_plus_1} ln x - {m}/x + {m_minus_1} >= `rate` t for every t >= 0, and w(1) - w(k) >= ln x "
-        "for the other offsets: S1 tends to the predecessor pointer.",
+        "Phase I from 0, x = e^(w(1) - w_e) has x + {m_plus_1} ln x - {m}/x + {m_minus_1} - `rate` t >= `margin` = 0 for every t >= 0, and "
+        "w(1) - w(k) >= ln x for the other offsets: S1 tends to the predecessor pointer.",
     ),
     "margin/stored-first": (
         "stored",
@@ -121,16 +121,16 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "constants",
         "The mean ({law}) of the limit of e^gamma (1 - f1(Z)[v]) at the circuit is exactly `value`.",
     ),
-    "expectation/end-token": ("slopes", "The probability ({law}) that token t is the end node is exactly `value_t`, t = 1..10."),
-    "expectation/target-token": ("slopes", "The probability ({law}) that token t is v is exactly `value_t`, t = 1..10."),
+    "identity/end-token": ("slopes", "The probability ({law}) that token t is the end node is exactly `value_t`, t = 1..10."),
+    "identity/target-token": ("slopes", "The probability ({law}) that token t is v is exactly `value_t`, t = 1..10."),
     "expectation/mean-slope": (
         "slopes",
-        "At zero weights E dmu/dw(k) ({law}) is exactly `value_k`, k = 1..9, mu = f1(Z)[v].",
+        "At zero weights E dmu/dw({k}) ({law}) is exactly `value`, mu = f1(Z)[v].",
     ),
-    "expectation/first-slope": ("slopes", "At zero weights E dL1a/dw(k) ({law}) is exactly `value_k`, k = 1..9."),
-    "expectation/second-slope": ("slopes", "At zero weights E dL1b/dw(k) ({law}) is exactly `value_k`, k = 1..9."),
-    "expectation/shallow-slope": ("slopes", "At zero weights E dL2/dw(k) ({law}) is exactly `value_k`, k = 1..9."),
-    "expectation/second-phase": (
+    "expectation/first-slope": ("slopes", "At zero weights E dL1a/dw({k}) ({law}) is exactly `value`."),
+    "expectation/second-slope": ("slopes", "At zero weights E dL1b/dw({k}) ({law}) is exactly `value`."),
+    "expectation/shallow-slope": ("slopes", "At zero weights E dL2/dw({k}) ({law}) is exactly `value`."),
+    "identity/second-phase": (
         "phase-two",
         "With S1 = L and layer 2 zero, minus the mean gradient ({law}) of L1a with respect to W1 of layer 2 is exactly `value_j` in row T-1, "
         "j = 1..10, and 0 in every other row.",
