@@ -36,3 +36,9 @@ def layer(Z: Any, content_1: Any, position_1: Any, content_2: Any, position_2: A
     s2 = softmax(S1[T - 1] @ A, xp)
     values = xp.stack([row @ Z[: t + 1] for t, row in enumerate(S1)])
     return {"f1": s2 @ values, "f2": values[T - 1]}
+
+
+def all_orders(Zs: Any, content_1: Any, position_1: Any, content_2: Any, position_2: Any, xp: ModuleType = np) -> dict[str, Any]:
+    """f1 (n, N) and f2 (n, N) for n sequences of tokens Zs (n, T, N)."""
+    each = [layer(Z, content_1, position_1, content_2, position_2, xp) for Z in Zs]
+    return {name: xp.stack([found[name] for found in each]) for name in ("f1", "f2")}

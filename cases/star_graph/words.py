@@ -5,7 +5,7 @@ The checker has its own copy of every sentence and compares.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from certify.certificate import Claim, Verdict, to_text
@@ -96,6 +96,12 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "stored",
         "With the stored weights the second step is right for {covered}: f1(Z')[end] - f1(Z')[a] >= `margin` > 0 for every other "
         "label a.",
+    ),
+    "margin/decoded": (
+        "formats",
+        "In {format} the kernel circuit with the circuit's weights decodes v in all {instances} instances at each gamma of {listed}: "
+        "computed f1[v] exceeds the computed entry of every other label by at least `margin`; at gamma = {wrong} it decodes "
+        "another label in some edge order.",
     ),
     "enclosure/first-constant": (
         "constants",
@@ -211,6 +217,8 @@ def make(
     verdict: Verdict = Verdict.CERTIFIED,
     reason: str = "",
     witness: Mapping[str, Any] | None = None,
+    semantics: str = "real",
+    assumptions: Sequence[str] = (),
 ) -> Claim:
     """The claim of this id, its statement and theorem by its first two parts; bounds are exact numbers by name."""
     kind, name = id.split("/")[:2]
@@ -222,13 +230,14 @@ def make(
         id=id,
         kind=kind,
         statement=sentence.format(**parameters),
-        semantics="real",
+        semantics=semantics,
         parameters={**parameters, **published},
         verdict=verdict,
         reason=reason,
         bounds={key: to_text(value) for key, value in (bounds or {}).items()},
         theorem=f"{README}#{anchor}",
         witness=witness,
+        assumptions=assumptions,
     )
 
 

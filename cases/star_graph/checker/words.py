@@ -92,6 +92,12 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "With the stored weights the second step is right for {covered}: f1(Z')[end] - f1(Z')[a] >= `margin` > 0 for every other "
         "label a.",
     ),
+    "margin/decoded": (
+        "formats",
+        "In {format} the kernel circuit with the circuit's weights decodes v in all {instances} instances at each gamma of {listed}: "
+        "computed f1[v] exceeds the computed entry of every other label by at least `margin`; at gamma = {wrong} it decodes "
+        "another label in some edge order.",
+    ),
     "enclosure/first-constant": (
         "constants",
         "The supremum of e^gamma (1 - f1(Z)[v]) over all gamma >= 0 and all {instances} instances, at the circuit, lies in "
@@ -199,7 +205,14 @@ PUBLISHED: dict[str, tuple[str, str]] = {
 
 
 def require_words(
-    claim: Claim, context: Any, own: dict[str, Any], bounds: list[str], verdict: str = "certified", name: str = ""
+    claim: Claim,
+    context: Any,
+    own: dict[str, Any],
+    bounds: list[str],
+    verdict: str = "certified",
+    name: str = "",
+    semantics: str = "real",
+    assumptions: Any = (),
 ) -> None:
     """The claim has exactly these parameters and bounds, and the words that follow from them; `name` ends its id."""
     kind, short = claim["id"].split("/")[:2]
@@ -208,7 +221,8 @@ def require_words(
         text, where = PUBLISHED[short]
         own, verdict = own | {"published": text, "source": f"{PAPER}, {where}"}, "refuted"
     statement = sentence.format(**own)
-    words = {"statement": statement, "theorem": f"{README}#{anchor}", "semantics": "real"}
+    words = {"statement": statement, "theorem": f"{README}#{anchor}", "semantics": semantics}
+    words["assumptions"] = list(assumptions)
     agrees(claim, context, id=f"{kind}/{short}{name}", parameters=list(own), bounds=bounds, **words)
     for key, value in own.items():
         if claim["parameters"][key] != value or type(claim["parameters"][key]) is not type(value):

@@ -1,0 +1,89 @@
+"""The case as the commands see it: states in, reports out."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from certify.cases.case import Case, Options, Progress
+from certify.cases.kernel import trace_kernel
+from certify.cases.kernel.kernel import Kernel
+from certify.cases.kernels import CaseKernel, case_report, kernel_claims
+
+from certify.arithmetic import format_named
+from certify.certificate import Claim, Report, Verdict
+from certify.states import Saved
+
+from .circuit_claims import circuit_claims
+from .decoded import decoded_claim
+from .exact_claims import exact_claims, stated_instances
+from .flow_claims import flow_claims
+from .instances import Law, one_hot, tokens
+from .layer import all_orders
+from .state import CONTROLS, WEIGHTS, State, circuit_weights, saved_from, state_from
+from .stored import decoding, factorisation
+
+DEFAULT_FORMATS = ("float16", "bfloat16", "float32", "float64")
+
+
+class StarGraph(Case):
+    """See `certify.cases.case.Case`."""
+
+    name = "star_graph"
+    title = "the star-graph circuit (a two-layer disentangled transformer that plans by multi-token prediction)"
+
+    def certify(self, saved: Saved, options: Options, progress: Progress) -> Report:
+        """The circuit at every gamma, the audit of published statements, the stored weights, and the kernel in each format."""
+        state = state_from(saved)
+        formats = [format_named(name) for name in options.formats or DEFAULT_FORMATS]
+        total = 4 + len(formats)
+        progress(0, total, "the circuit at every gamma")
+        claims = circuit_claims(state.law, state.gamma)
+        progress(1, total, "expectations and published statements")
+        claims += [*exact_claims(state.law), *stated_instances(state.examples, state.ends)]
+        progress(2, total, "flows")
+        claims += flow_claims()
+        progress(3, total, "stored weights")
+        claims += [factorisation(state.law, state.probe), *decoding(state.law, state.exact_weights)]
+        kernel = kernel_of(state, options.order)
+        for k, format in enumerate(formats):
+            progress(4 + k, total, f"the kernel in {format.name}")
+            mine = kernel_claims(kernel, format, options)
+            claims += mine
+            if mine[0].verdict is Verdict.CERTIFIED:
+                found = decoded_claim(kernel, format, state.law, mine[0])
+                claims += [] if found is None else [found]
+        progress(total, total, "done")
+        return case_report(
+            self.name, saved, claims, kernels=[kernel], controls=CONTROLS, required=[c.id for c in claims if _counts(c)]
+        )
+
+    def demo(self, progress: Progress) -> tuple[Saved, str]:
+        """The circuit at gamma = 8 under the uniform law."""
+        sentence = "The circuit of Corollary 1 at gamma = 8; all 24 edge orders of the star graph with two paths, equally likely"
+        return saved_from(circuit_weights(8.0), Fraction(8)), sentence
+
+
+def kernel_of(state: State, order: str) -> CaseKernel:
+    """The layer on one labeling of every edge order, at the stored weights."""
+    return CaseKernel("circuit", trace_kernel(on(state.law), state.weights, order=order), {name: name for name in WEIGHTS})
+
+
+def on(law: Law) -> Kernel:
+    """The kernel on the edge orders of a law: a function of the weights."""
+    Zs = np.array([one_hot(tokens(order)) for order in law.orders])
+
+    def circuit(content_1: Any, position_1: Any, content_2: Any, position_2: Any) -> dict[str, Any]:
+        return all_orders(Zs, content_1, position_1, content_2, position_2)
+
+    return circuit
+
+
+def _counts(claim: Claim) -> bool:
+    """What the verdict rests on: not comparisons of methods, published statements, or the second step, which the circuit fails."""
+    beside = claim.kind == "counterexample" or claim.id == "margin/stored-second"
+    return not beside and claim.parameters.get("method") not in ("majorant", "adjoint")
+
+
+CASE = StarGraph()
