@@ -23,22 +23,21 @@ def softmax(logits: Any, xp: ModuleType = np) -> Any:
     return powers / powers.sum(-1)[..., None]
 
 
+def weighed(row: Any, matrix: Any) -> Any:
+    """The sum of the rows of a matrix (..., m, n) with weights (..., m)."""
+    return (row[..., None, :] @ matrix)[..., 0, :]
+
+
 def first_attention(Z: Any, content: Any, position: Any, xp: ModuleType = np) -> list[Any]:
-    """The rows of S1, row t of t + 1 entries, from Z (T, N) and the weights of layer 1 (N, N) and (T, T)."""
-    A = Z @ content @ Z.T + position
-    return [softmax(A[t, : t + 1], xp) for t in range(T)]
+    """The rows of S1, row t of t + 1 entries, from Z (..., T, N) and the weights of layer 1 (N, N) and (T, T)."""
+    A = Z @ content @ Z.swapaxes(-1, -2) + position
+    return [softmax(A[..., t, : t + 1], xp) for t in range(T)]
 
 
 def layer(Z: Any, content_1: Any, position_1: Any, content_2: Any, position_2: Any, xp: ModuleType = np) -> dict[str, Any]:
-    """f1 (N,) and f2 (N,), what the deep and the shallow head say of the next token, for the tokens Z (T, N)."""
+    """f1 (..., N) and f2 (..., N), what the deep and the shallow head say of the next token, for the tokens Z (..., T, N)."""
     S1 = first_attention(Z, content_1, position_1, xp)
-    A = Z @ content_2 @ Z.T + position_2
-    s2 = softmax(S1[T - 1] @ A, xp)
-    values = xp.stack([row @ Z[: t + 1] for t, row in enumerate(S1)])
-    return {"f1": s2 @ values, "f2": values[T - 1]}
-
-
-def all_orders(Zs: Any, content_1: Any, position_1: Any, content_2: Any, position_2: Any, xp: ModuleType = np) -> dict[str, Any]:
-    """f1 (n, N) and f2 (n, N) for n sequences of tokens Zs (n, T, N)."""
-    each = [layer(Z, content_1, position_1, content_2, position_2, xp) for Z in Zs]
-    return {name: xp.stack([found[name] for found in each]) for name in ("f1", "f2")}
+    A = Z @ content_2 @ Z.swapaxes(-1, -2) + position_2
+    s2 = softmax(weighed(S1[T - 1], A), xp)
+    values = [weighed(row, Z[..., : t + 1, :]) for t, row in enumerate(S1)]
+    return {"f1": weighed(s2, xp.stack(values, -2)), "f2": values[T - 1]}
