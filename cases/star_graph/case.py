@@ -62,13 +62,15 @@ class StarGraph(Case):
 
     def demo(self, progress: Progress) -> tuple[Saved, str]:
         """The circuit at gamma = 4 under the uniform law."""
-        sentence = "The circuit of Corollary 1 at gamma = 4; all 24 edge orders of the star graph with two paths, equally likely"
+        sentence = "The circuit of Corollary 1 at gamma = 4; all 24 edge orders of the star graph, equally likely"
         return saved_from(circuit_weights(4.0), Fraction(4)), sentence
 
 
 def kernel_of(state: State, order: str) -> CaseKernel:
     """The layer on one labeling of every edge order, at the stored weights."""
-    return CaseKernel("circuit", trace_kernel(on(state.law), state.weights, order=order), {name: name for name in WEIGHTS})
+    return CaseKernel(
+        "circuit", trace_kernel(on(state.law), state.weights, order=order), {name: name for name in WEIGHTS}
+    )
 
 
 def on(law: Law) -> Kernel:
@@ -82,7 +84,7 @@ def on(law: Law) -> Kernel:
 
 
 def _counts(claim: Claim) -> bool:
-    """What the verdict rests on: not comparisons of methods, published statements, or the second step, which the circuit fails."""
+    """What the verdict rests on: not published statements, nor adjoint bounds, nor the second step, which the circuit fails."""
     beside = claim.kind == "counterexample" or claim.id == "margin/stored-second"
     return not beside and claim.parameters.get("method") != "adjoint"
 

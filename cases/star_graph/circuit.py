@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from flint import arb, fmpq
 
-from .instances import END, OTHER_END, OTHER_V, STAR, T, V, Order, second_tokens, tokens
+from .instances import END, OTHER_END, OTHER_V, STAR, Order, T, V, second_tokens, tokens
 
 #: From here on one ball in (x, y) serves for every gamma.
 TAIL = 12
@@ -64,7 +64,6 @@ class Circuit:
         seen = Counter(self.nodes[: T - 2] + self.nodes[T - 1 :])
         self.occurrences = [seen[g] for g in self.nodes]
 
-
     def _counted(self, node: int) -> list[tuple[bool, int]]:
         """At each position t: whether its predecessor (itself, for t = 0) is `node`, and how many of the others up to t are."""
         found = []
@@ -79,7 +78,9 @@ class Circuit:
 
     def rests(self, node: int, at: Variables) -> list[arb]:
         """1 - (S1 Z)[t, node] at each position t, without a subtraction."""
-        return [(int(not before) + (t - more) * at.x) * at.rows[t] for t, (before, more) in enumerate(self._counted(node))]
+        return [
+            (int(not before) + (t - more) * at.x) * at.rows[t] for t, (before, more) in enumerate(self._counted(node))
+        ]
 
     def scaled(self, at: Variables) -> list[arb]:
         """e^gamma S2[T, j] D at each position j but that of the end node, where it is 0."""
@@ -121,7 +122,9 @@ class Circuit:
     def limit(self) -> int:
         """c = lim e^gamma (1 - f1[v]), from counts alone."""
         counted = self._counted(V)
-        return sum(not before for j, (before, _) in enumerate(counted) if j != self.end) + self.end - counted[self.end][1]
+        return (
+            sum(not before for j, (before, _) in enumerate(counted) if j != self.end) + self.end - counted[self.end][1]
+        )
 
 
 def first(order: Order) -> Circuit:

@@ -114,10 +114,10 @@ def limits(law: Law) -> list[Claim]:
 def second_step(law: Law) -> list[Claim]:
     """The circuit says v again: by how much, what that costs, and the published statement that this refutes."""
     circuits = [second(order) for order in law.orders]
-    found = [min(sampled(lambda v, c=c: c.lead(V, END, v) / c.total(v), Fraction(0), Fraction(TAIL))) for c in circuits]
+    found = [min(sampled(_share_lead(c), Fraction(0), Fraction(TAIL))) for c in circuits]
     margin = rounded_down(Fraction(min(found)) * Fraction(99, 100))
     for c in circuits:
-        require_positive(lambda v, c=c: c.lead(V, END, v) - ball(margin) * c.total(v), Fraction(0))
+        require_positive(_above(_share_lead(c), margin), Fraction(0))
     with ctx.workprec(PRECISION):
         away = [-c.end_share(beyond(Fraction(TAIL))).log() for c in circuits]
         low, high = min(map(lower, away)), max(map(upper, away))
@@ -132,7 +132,8 @@ def second_step(law: Law) -> list[Claim]:
         refuted(
             "perfect",
             {"instances": n},
-            "after v the circuit says v again: f1(Z')[v] - f1(Z')[end] is at least `margin` at every gamma >= 0 in every instance",
+            "after v the circuit says v again: f1(Z')[v] - f1(Z')[end] is at least `margin` at every gamma >= 0 in every "
+            "instance",
             {"order": list(law.orders[0])},
             margin=margin,
         ),
@@ -148,7 +149,7 @@ def second_gradient(law: Law) -> list[Claim]:
         shares = [ball(Fraction(w, law.total)) for w in law.weights]
         return norm_squared([sum((s * row[j] for s, row in zip(shares, rows, strict=True)), arb(0)) for j in range(T)])
 
-    each = [lambda v, c=c: norm_squared(c.row(v)) for c in circuits]
+    each = [_row_squared(c) for c in circuits]
     single = min(min(sampled(f, LEAST, Fraction(TAIL), 28)) for f in each)
     margins = []
     for functions, value in ((each, single), ([mean], min(sampled(mean, LEAST, Fraction(TAIL), 28)))):
@@ -163,8 +164,8 @@ def second_gradient(law: Law) -> list[Claim]:
         refuted(
             "small-gradient",
             {"least": least, "instances": n},
-            "the factor 1/f1 ~ e^gamma / 3 cancels the Jacobian: row T-1 alone has norm at least `margin` at every such gamma, in "
-            "every instance",
+            "the factor 1/f1 ~ e^gamma / 3 cancels the Jacobian: row T-1 alone has norm at least `margin` at every such "
+            "gamma, in every instance",
             {"order": list(law.orders[0]), "row": T - 1},
             margin=margins[0],
         ),
@@ -191,3 +192,11 @@ def _below(f: Callable[[Variables], arb], high: Fraction) -> Callable[[Variables
 
 def _above(f: Callable[[Variables], arb], low: Fraction) -> Callable[[Variables], arb]:
     return lambda v: f(v) - ball(low)
+
+
+def _share_lead(circuit: Circuit) -> Callable[[Variables], arb]:
+    return lambda v: circuit.lead(V, END, v) / circuit.total(v)
+
+
+def _row_squared(circuit: Circuit) -> Callable[[Variables], arb]:
+    return lambda v: norm_squared(circuit.row(v))

@@ -32,9 +32,9 @@ class Decoder:
     def leads(self, gamma: Fraction) -> tuple[Fraction, Fraction]:
         """By how much v leads in every order, and another label in some order, each at least; at most one is positive.
 
-        **Theorem.** Where nothing overflows, computed entries are in [low, high] of the running bounds (docs/theory/rounding.md), so
-        that low[v] - max high[a] is a lower bound of the lead of v, and max low[a] - high[v] one of the lead of another label. Both
-        are given as 0 where an overflow is not excluded.
+        **Theorem.** Where nothing overflows, computed entries are in [low, high] of the running bounds
+        (docs/theory/rounding.md), so that low[v] - max high[a] is a lower bound of the lead of v, and max low[a] -
+        high[v] one of the lead of another label. Both are given as 0 where an overflow is not excluded.
         """
         graph = self.kernel.traced.graph
         bounds = running(graph, self.format, point(circuit_weights(float(gamma))), libm=self.kernel.libm)
@@ -43,8 +43,12 @@ class Decoder:
         out = graph.outputs["f1"]
         low, high = (np.where(out.ids < 0, out.known, ends[out.ids]) for ends in (bounds.low, bounds.high))
         others = np.arange(N) != V
-        right = [Fraction(float(x)) - Fraction(float(y)) for x, y in zip(low[:, V], high[:, others].max(axis=1), strict=True)]
-        wrong = [Fraction(float(x)) - Fraction(float(y)) for x, y in zip(low[:, others].max(axis=1), high[:, V], strict=True)]
+        right = [
+            Fraction(float(x)) - Fraction(float(y)) for x, y in zip(low[:, V], high[:, others].max(axis=1), strict=True)
+        ]
+        wrong = [
+            Fraction(float(x)) - Fraction(float(y)) for x, y in zip(low[:, others].max(axis=1), high[:, V], strict=True)
+        ]
         return min(right), max(wrong)
 
 
@@ -74,7 +78,13 @@ def decoded_claim(kernel: CaseKernel, format: Format, law: Law, rounding: Claim)
         "rounding": rounding.id,
     }
     bounds = {"margin": Fraction(relaxed_down(round_down(min(found[x] for x in kept))))}
-    return make(f"margin/decoded/{format.name}", parameters, bounds=bounds, assumptions=rounding.assumptions, semantics=rounding.semantics)
+    return make(
+        f"margin/decoded/{format.name}",
+        parameters,
+        bounds=bounds,
+        assumptions=rounding.assumptions,
+        semantics=rounding.semantics,
+    )
 
 
 def spoken(gammas: Sequence[Fraction]) -> str:

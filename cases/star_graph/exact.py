@@ -71,7 +71,9 @@ def occurrence(law: Law, node: int) -> list[Fraction]:
 
 def deep_gradient(S1: Matrix, S2: Sequence[Fraction], nodes: Sequence[int], target: int) -> Matrix:
     """dL1 / dW1 of layer 2 at given attention (T, T): -(1/f) S1[T]^T r^T, r = J(S2[T]) S1 Z e_target."""
-    r = jacobian_times(S2, [sum((s for s, g in zip(row, nodes, strict=True) if g == target), Fraction(0)) for row in S1])
+    r = jacobian_times(
+        S2, [sum((s for s, g in zip(row, nodes, strict=True) if g == target), Fraction(0)) for row in S1]
+    )
     f = sum((a * b for a, b in zip(S2, [_share(row, nodes, target) for row in S1], strict=True)), Fraction(0))
     return [[-s * x / f for x in r] for s in S1[T - 1]]
 
@@ -128,7 +130,9 @@ def stationary(order: Order) -> list[Matrix]:
     r = jacobian_times(s2, [_share(row, nodes, V) for row in S1])
     A2 = [[Fraction(int(nodes[i] == nodes[j]) - int(i == j == T - 2)) for j in range(T)] for i in range(T)]
     arriving = [[s2[t] * x for x in u_v] for t in range(T)]
-    arriving[T - 1] = [x + sum((a * b for a, b in zip(A2[j], r, strict=True)), Fraction(0)) for j, x in enumerate(arriving[T - 1])]
+    arriving[T - 1] = [
+        x + sum((a * b for a, b in zip(A2[j], r, strict=True)), Fraction(0)) for j, x in enumerate(arriving[T - 1])
+    ]
     first = [[-x for x in jacobian_times(S1[t], arriving[t])] for t in range(T)]
     return [shallow, deep, first]
 

@@ -1,7 +1,8 @@
 r"""Phase I of Theorem 2 as a flow of two numbers, enclosed step by step; and its rate.
 
-Gradient flow on the mean of L2 from 0, with Toeplitz weights, moves row T of the logits alone. The predecessor has the weight s_p,
-each of m positions where the end node may also stand, equally likely, s_e, and each of n others s_o, with m + n = T - 1:
+Gradient flow on the mean of L2 from 0, with Toeplitz weights, moves row T of the logits alone. The predecessor has
+the weight s_p, each of m positions where the end node may also stand, equally likely, s_e, and each of n others s_o,
+with m + n = T - 1:
 
     w_p' = s_p / (s_p + s_e) - s_p,   w_e' = s_e / (m (s_p + s_e)) - s_e,   w_o' = -s_o
 
@@ -9,8 +10,8 @@ each of m positions where the end node may also stand, equally likely, s_e, and 
 
     a' = (1 - E/m) / (1 + E) - s_p (1 - E),   b' = 1 / (1 + E) - s_p (1 - O),   a(0) = b(0) = 0.
 
-The paper takes m = 8 and n = 1 (E u_t = 1/8 at every context position). In fact the end node is always the second of an edge, so that
-m = 4 and n = 5 if these four are equally likely.
+The paper takes m = 8 and n = 1 (E u_t = 1/8 at every context position). In fact the end node is always the second of
+an edge, so that m = 4 and n = 5 if these four are equally likely.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ class Flow:
     def step(self, a: arb, b: arb, h: Fraction) -> tuple[arb, arb]:
         """The flow for a time h.
 
-        **Theorem.** Let Y be a box with y + [0, h] f(Y) inside Y. Then the solution from y stays in Y until h, and it is the Taylor
-        polynomial of degree TERMS - 1 plus h^TERMS times a value of coefficient TERMS on Y. *Proof.* The first is Picard's theorem,
-        the second Lagrange's remainder, component by component. QED
+        **Theorem.** Let Y be a box with y + [0, h] f(Y) inside Y. Then the solution from y stays in Y until h, and it
+        is the Taylor polynomial of degree TERMS - 1 plus h^TERMS times a value of coefficient TERMS on Y. *Proof.*
+        The first is Picard's theorem, the second Lagrange's remainder, component by component. QED
         """
         start, ahead, time = (a, b), between(Fraction(0), h), ball(h)
         wide = between(Fraction(1, 2), Fraction(3, 2))

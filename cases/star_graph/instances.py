@@ -4,10 +4,10 @@ The nodes are star, v, end, v', end', here 0 to 4; the edges (star, v), (v, end)
 four edges as pairs of tokens in some order, then end, then star (arXiv 2604.11912, Section 5.1). The target is the path
 (v, end): v is what the first step has to find.
 
-**Theorem (labels).** Let the content weights be a I + b 1 1^T and let P be a permutation of the labels. Then replacing the tokens Z
-by Z P leaves the attention matrices as they are and turns f into f P: decoding is right for one labeling of an edge order if
-and only if it is for every one. *Proof.* Z P (a I + b 1 1^T) P^T Z^T = Z (a I + b 1 1^T) Z^T, and f is a row times Z P. QED
-So 24 orders decide all 24 * 10!/5! = 725,760 instances.
+**Theorem (labels).** Let the content weights be a I + b 1 1^T and let P be a permutation of the labels. Then
+replacing the tokens Z by Z P leaves the attention matrices as they are and turns f into f P: decoding is right for
+one labeling of an edge order if and only if it is for every one. *Proof.* Z P (a I + b 1 1^T) P^T Z^T = Z (a I + b 1
+1^T) Z^T, and f is a row times Z P. QED So 24 orders decide all 24 * 10!/5! = 725,760 instances.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Order = tuple[int, ...]
 
 def tokens(order: Order) -> tuple[int, ...]:
     """The ten tokens of an instance whose edges stand in this order."""
-    return tuple(node for k in order for node in EDGES[k]) + (END, STAR)
+    return (*(node for k in order for node in EDGES[k]), END, STAR)
 
 
 def second_tokens(order: Order) -> tuple[int, ...]:

@@ -2,8 +2,9 @@
 
     A_l = Z W0_l Z^T + W1_l,   S1 = softmax(MASK A_1),   S2 = softmax(MASK(S1 A_2)),   f2 = S1[T] Z,   f1 = S2[T] S1 Z
 
-The mask is causal and lets each position see itself. Only row T of S2 is used. The same function runs on NumPy arrays, on tensors of
-torch and under tracing, where Z is known: a product with it picks entries and adds none that are 0.
+The mask is causal and lets each position see itself. Only row T of S2 is used. The same function runs on NumPy
+arrays, on tensors of torch and under tracing, where Z is known: a product with it picks entries and adds none that
+are 0.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def first_attention(Z: Any, content: Any, position: Any, xp: ModuleType = np) ->
     return [softmax(A[..., t, : t + 1], xp) for t in range(T)]
 
 
-def layer(Z: Any, content_1: Any, position_1: Any, content_2: Any, position_2: Any, xp: ModuleType = np) -> dict[str, Any]:
+def layer(
+    Z: Any, content_1: Any, position_1: Any, content_2: Any, position_2: Any, xp: ModuleType = np
+) -> dict[str, Any]:
     """f1 (..., N) and f2 (..., N), what the deep and the shallow head say of the next token, for the tokens Z (..., T, N)."""
     S1 = first_attention(Z, content_1, position_1, xp)
     A = Z @ content_2 @ Z.swapaxes(-1, -2) + position_2

@@ -2,9 +2,9 @@
 
     X0 = [Z, I] (T, N + T);   attn(X; W) = softmax(MASK(X W X^T)) X;   X1 = [X0, attn(X0; W^(1))],   X2 = [X1, attn(X1; W^(2))]
 
-W^(1) is block diagonal (content, position). W^(2) (2N + 2T wide) has such a block at (new half, old half) and zeros elsewhere: the
-query is layer 1's output, the key the original token, as the text says. f2 and f1 are the content blocks that layer 1 and layer 2
-write at position T; that of f1 is the image of layer 1's output.
+W^(1) is block diagonal (content, position). W^(2) (2N + 2T wide) has such a block at (new half, old half) and zeros
+elsewhere: the query is layer 1's output, the key the original token, as the text says. f2 and f1 are the content
+blocks that layer 1 and layer 2 write at position T; that of f1 is the image of layer 1's output.
 """
 
 from __future__ import annotations

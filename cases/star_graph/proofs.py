@@ -33,8 +33,8 @@ def upper(x: arb) -> Fraction:
 def require_positive(f: Function, low: Fraction, high: Fraction | None = None) -> int:
     """Prove f > 0 for every gamma in [low, high], or >= low if there is no high; how many boxes that took.
 
-    **Theorem.** If the enclosure of f on each box of a cover is positive, so is f. The ball of `beyond(TAIL)` contains (x, y) for
-    every gamma >= TAIL, so that one enclosure covers them all.
+    **Theorem.** If the enclosure of f on each box of a cover is positive, so is f. The ball of `beyond(TAIL)`
+    contains (x, y) for every gamma >= TAIL, so that one enclosure covers them all.
 
     Raises
     ------
@@ -50,7 +50,9 @@ def require_positive(f: Function, low: Fraction, high: Fraction | None = None) -
             count += 1
             if not f(at(between(a, b))) > 0:
                 if count + len(boxes) > MOST_BOXES:
-                    raise Undecided(f"the sign on [{low}, {end}] takes over {MOST_BOXES} boxes", "take a smaller region")
+                    raise Undecided(
+                        f"the sign on [{low}, {end}] takes over {MOST_BOXES} boxes", "take a smaller region"
+                    )
                 half = (a + b) / 2
                 boxes += [(a, half), (half, b)]
     return count

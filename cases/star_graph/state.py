@@ -95,7 +95,7 @@ def state_from(saved: Saved) -> State:
     whole = {name: controls[name] for name in ("star_start", "star_end")}
     _require(all(x.denominator == 1 for x in whole.values()), "star_start or star_end is no integer")
     scale = controls["probe_denominator"]
-    probe = [[[Fraction(int(x)) / scale for x in row] for row in matrix] for matrix in tensors["probe"]]
+    probe: list[Weights] = [[[Fraction(int(x)) / scale for x in row] for row in matrix] for matrix in tensors["probe"]]
     examples = {name: tensors[name].tolist() for name in ("star_edges", "countdown", "clauses", "assignment")}
     a, b, c, d = examples["countdown"][0]
     _require(c != d, f"the expression ({a} - {b}) / ({c} - {d}) divides by 0")
@@ -111,7 +111,9 @@ def _law(saved: Saved) -> Law:
     orders = tuple(tuple(int(k) for k in row) for row in saved.tensors["orders"])
     weights = tuple(int(x) for x in saved.tensors["law"].ravel())
     _require(bool(orders) and len(orders) == len(weights), "orders and law have not the same length")
-    _require(len(set(orders)) == len(orders) and set(orders) <= set(ORDERS), "orders are not distinct permutations of 0..3")
+    _require(
+        len(set(orders)) == len(orders) and set(orders) <= set(ORDERS), "orders are not distinct permutations of 0..3"
+    )
     _require(all(0 < x <= 1 << 20 for x in weights), "a weight of law is not an integer from 1 to 2**20")
     return Law(orders, weights)
 
@@ -135,7 +137,7 @@ def _rational(matrix: NDArray[np.float64]) -> Weights:
 def _formula(rng: np.random.Generator) -> dict[str, NDArray[np.int64]]:
     """45 clauses of three of 7 variables, and an assignment that satisfies them: signs are drawn until it does."""
     assignment = rng.integers(0, 2, 7)
-    clauses = []
+    clauses = list[NDArray[np.int64]]()
     while len(clauses) < 45:
         clause = (rng.permutation(7)[:3] + 1) * rng.choice([-1, 1], 3)
         if any((assignment[abs(x) - 1] == 1) == (x > 0) for x in clause):
@@ -145,6 +147,6 @@ def _formula(rng: np.random.Generator) -> dict[str, NDArray[np.int64]]:
 
 #: The data line of Appendix E.3.
 STAR_EDGES = (
-    (74, 64), (3, 36), (49, 63), (40, 16), (31, 73), (73, 18), (51, 22), (49, 46), (38, 19), (13, 27), (46, 40), (49, 74), (63, 31),
-    (65, 13), (64, 3), (49, 61), (19, 51), (61, 65), (49, 38), (16, 41),
+    (74, 64), (3, 36), (49, 63), (40, 16), (31, 73), (73, 18), (51, 22), (49, 46), (38, 19), (13, 27),
+    (46, 40), (49, 74), (63, 31), (65, 13), (64, 3), (49, 61), (19, 51), (61, 65), (49, 38), (16, 41),
 )  # fmt: skip

@@ -11,7 +11,7 @@ from certify.arithmetic.balls import radius
 from certify.certificate import Claim, Verdict
 from certify.errors import Undecided
 
-from .instances import END, N, Law, V, second_tokens, tokens
+from .instances import END, Law, N, V, second_tokens, tokens
 from .oracle import Weights, blocks, factorised, stream
 from .proofs import lower, upper
 from .words import instances, make

@@ -1,9 +1,10 @@
 """Training on the whole population: `python -m certify.cases.star_graph.train` (about two minutes; NumPy alone).
 
-The loss of the paper, [(L1a + L1b)/2 + L2]/2 for multi-token prediction and (L1a + L1b)/2 for next-token prediction, averaged over
-all 725,760 instances, and its exact gradient in float64: 24 edge orders, and the mean over labelings leaves of a content gradient
-its mean on the diagonal and off it. So W0 stays in the span of I and 1 1^T, and what is learned holds for every labeling. Two
-optimisers: gradient descent, and Adam. The paper's own run (1M samples, 300 epochs of AdamW) is not repeated.
+The loss of the paper, [(L1a + L1b)/2 + L2]/2 for multi-token prediction and (L1a + L1b)/2 for next-token prediction,
+averaged over all 725,760 instances, and its exact gradient in float64: 24 edge orders, and the mean over labelings
+leaves of a content gradient its mean on the diagonal and off it. So W0 stays in the span of I and 1 1^T, and what is
+learned holds for every labeling. Two optimisers: gradient descent, and Adam. The paper's own run (1M samples, 300
+epochs of AdamW) is not repeated.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def jacobian(s: Array, u: Array) -> Array:
 class Pass:
     """Both heads on a batch of token sequences Z (n, T, N).
 
-    The gradients are those of Lemmas 3 and 5 of the paper, the second term of dL1/dS1 being e_T (A2 r)^T: as printed it is transposed.
+    The gradients are those of Lemmas 3 and 5 of the paper, the second term of dL1/dS1 being e_T (A2 r)^T: as printed
+    it is transposed.
     """
 
     Z: Array
@@ -103,7 +105,9 @@ def population(weights: Weights, objective: str) -> tuple[float, Weights]:
         parts.append(step.shallow_loss(END))
         shares = [0.25, 0.25, 0.5]
     loss = sum(share * float(losses.mean()) for share, (losses, _) in zip(shares, parts, strict=True))
-    gradient = {name: sum(s * g[name].mean(axis=0) for s, (_, g) in zip(shares, parts, strict=True)) for name in WEIGHTS}
+    gradient = {
+        name: sum(s * g[name].mean(axis=0) for s, (_, g) in zip(shares, parts, strict=True)) for name in WEIGHTS
+    }
     for name in ("content_1", "content_2"):
         gradient[name] = over_labels(gradient[name])
     return loss, gradient
@@ -165,7 +169,9 @@ SETTINGS = {"gd": (20_000, 1.0), "adam": (36_000, 5e-4)}
 
 def main() -> None:
     """Train, print a line for each run, and save the weights of multi-token prediction as a state if asked for."""
-    parser = argparse.ArgumentParser("python -m certify.cases.star_graph.train", description="Train on the whole population.")
+    parser = argparse.ArgumentParser(
+        "python -m certify.cases.star_graph.train", description="Train on the whole population."
+    )
     parser.add_argument("--optimiser", choices=[*SETTINGS, "both"], default="both")
     parser.add_argument("--objective", choices=["mtp", "ntp", "both"], default="both")
     parser.add_argument("--steps", type=int, help="instead of 20000 of gradient descent and 36000 of Adam")
@@ -177,9 +183,11 @@ def main() -> None:
             loss, weights = train(objective, optimiser, given.steps or steps, rate)
             first, second = right(weights)
             w = weights["position_1"][T - 1]
+            others = np.delete(w, T - 2)
             print(
-                f"{objective} {optimiser}: loss {loss:.4f}, first step right in {first:.1%} of edge orders, second in {second:.1%}; "
-                f"S1[T, T-1] logit {w[T - 2]:+.2f}, others {np.delete(w, T - 2).min():+.2f} to {np.delete(w, T - 2).max():+.2f}",
+                f"{objective} {optimiser}: loss {loss:.4f}, first step right in {first:.1%} of edge orders, "
+                f"second in {second:.1%}; W1[T, T-1] of layer 1 {w[T - 2]:+.2f}, the rest of the row "
+                f"{others.min():+.2f} to {others.max():+.2f}",
                 flush=True,
             )
             if given.output:

@@ -1,12 +1,13 @@
 """The circuit at every gamma, in powers of x = e^-gamma.
 
-Every attention weight is written out from the definition. Row t of S1 has the logits gamma at t-1 and 0 elsewhere, so its weights are
-1 and x over 1 + t x. Row T of S2 has the logits gamma times (the S1[T]-weight of the tokens equal to token j, less that of T-1 for
-j = T-1). With q = x / (1 + 9 x) = S1[T, i] and p = 1 - 9 q = S1[T, T-1] such a logit is n q + n' p, so that gamma times it, less that of
-the end node (n = n' = 1), is (n - 1) y + (n' - 1)(gamma - 9 y), y = gamma q. So exp of it is x^(1 - n') exp((n - 1) y + 9 (1 - n') y).
+Every attention weight is written out from the definition. Row t of S1 has the logits gamma at t-1 and 0 elsewhere, so
+its weights are 1 and x over 1 + t x. Row T of S2 has the logits gamma times (the S1[T]-weight of the tokens equal to
+token j, less that of T-1 for j = T-1). With q = x / (1 + 9 x) = S1[T, i] and p = 1 - 9 q = S1[T, T-1] such a logit is
+n q + n' p, so that gamma times it, less that of the end node (n = n' = 1), is (n - 1) y + (n' - 1)(gamma - 9 y), y =
+gamma q. So exp of it is x^(1 - n') exp((n - 1) y + 9 (1 - n') y).
 
-Numbers are kept as coefficients of powers of x, whose lowest are exactly 0 where they vanish: dividing by x loses nothing. As y is at
-most gamma e^-gamma, which falls from gamma = 1 on, one ball in (x, y) serves for all large gamma.
+Numbers are kept as coefficients of powers of x, whose lowest are exactly 0 where they vanish: dividing by x loses
+nothing. As y is at most gamma e^-gamma, which falls from gamma = 1 on, one ball in (x, y) serves for all large gamma.
 """
 
 from __future__ import annotations
@@ -70,7 +71,10 @@ class Circuit:
         # of each label, the coefficients of x^0 and x^1 in (1 + t x) (S1 Z)[t, label]
         self.mass = {
             label: [
-                (int(self.g[max(t - 1, 0)] == label), sum(self.g[i] == label for i in range(t + 1) if i != max(t - 1, 0)))
+                (
+                    int(self.g[max(t - 1, 0)] == label),
+                    sum(self.g[i] == label for i in range(t + 1) if i != max(t - 1, 0)),
+                )
                 for t in range(10)
             ]
             for label in LABELS

@@ -12,8 +12,8 @@ from flint import arb, ctx
 from certify.checker.document import Beyond, Claim, Finding, Rejected, number, proved
 
 from . import circuit
-from .circuit import BITS, LABELS, TAIL, Circuit, Point, box, exact, firsts, require_positive, seconds, tail
-from .setting import EDGES, Setting, setting_of
+from .circuit import BITS, TAIL, Circuit, Point, box, exact, firsts, require_positive, seconds, tail
+from .setting import EDGES, LABELS, Setting, setting_of
 from .words import exactly, require_words
 
 _OTHERS = [label for label in LABELS if label != "v"]
@@ -32,7 +32,9 @@ def first_step(claim: Claim, context: Any) -> Finding:
         for c in firsts(setting):
             D = here.value(c.total(here))
             for other in _OTHERS:
-                _require(circuit.lead(c, "v", other, here) >= exact(margin) * D, "the lead of v is not proved to be `margin`")
+                _require(
+                    circuit.lead(c, "v", other, here) >= exact(margin) * D, "the lead of v is not proved to be `margin`"
+                )
     return proved(claim, margin=margin)
 
 
@@ -85,12 +87,13 @@ def constant(measure: Callable[[Circuit, Point], arb], claim: Claim, context: An
 def first_limit(claim: Claim, context: Any) -> Finding:
     """The integers, from one exact evaluation at x = y = 0, and how near the others are."""
     setting = setting_of(context)
-    own = {"least": str(TAIL), "limits": _limits(setting)}
+    limits = _limits(setting)
+    own: dict[str, Any] = {"least": str(TAIL), "limits": limits}
     require_words(claim, context, own, ["low", "high"])
     low, high = (number(claim["bounds"][name]) for name in ("low", "high"))
     with ctx.workprec(BITS):
         at = tail(Fraction(TAIL))
-        for c, limit in zip(firsts(setting), own["limits"], strict=True):
+        for c, limit in zip(firsts(setting), limits, strict=True):
             away = circuit.first_error(c, at) - limit
             _require(exact(low) <= away <= exact(high), "the distance from the limit is not proved")
     return proved(claim, low=low, high=high)

@@ -19,7 +19,7 @@ MOST = 200
 
 
 def decoded(claim: Claim, context: Any) -> Finding:
-    """At each gamma v leads in every order, and at one it does not in some; the program is that of a rounding claim of the report."""
+    """At each gamma v leads in every order, at one not in some; the program is that of a rounding claim of the report."""
     setting, given = setting_of(context), claim["parameters"]
     base = context.proved(given.get("rounding"))
     if base["kind"] != "rounding" or base["parameters"].get("kernel") != "circuit":
@@ -69,7 +69,10 @@ def _rows(program: Program, name: str, gamma: Fraction, orders: int) -> list[lis
     bounds = Running(program.program, format_named(name), inputs, inputs, program.ulps)
     if bounds.first is not None:
         raise Rejected("an overflow is not excluded")
-    if program.program.shapes.get("f1", (orders, 10)) != (orders, 10) or len(program.program.outputs["f1"]) != 10 * orders:
+    if (
+        program.program.shapes.get("f1", (orders, 10)) != (orders, 10)
+        or len(program.program.outputs["f1"]) != 10 * orders
+    ):
         raise Rejected("the kernel does not return ten numbers for each edge order")
     ends = zip(*(program.program.values("f1", x) for x in (bounds.low, bounds.high)), strict=True)
     flat = list(ends)

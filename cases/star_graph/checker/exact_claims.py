@@ -148,7 +148,9 @@ def stationary(claim: Claim, context: Any) -> Finding:
         value = sum(a * b * (g == "v") for a, row in zip(s2, S1, strict=True) for b, g in zip(row, s, strict=True))
         _require(value == 1 and s[S1[9].index(1)] == "end", "an output at one-hot attention is not 1")
         second = [*s[:-1], "v"]
-        lost = sum(a * b * (g == "end") for a, row in zip(s2, S1, strict=True) for b, g in zip(row, second, strict=True))
+        lost = sum(
+            a * b * (g == "end") for a, row in zip(s2, S1, strict=True) for b, g in zip(row, second, strict=True)
+        )
         _require(lost == 0, "L1b is finite")
     return exactly(claim, {"gradient": Fraction(0)})
 
@@ -284,7 +286,10 @@ CHECKS = {
     "identity/countdown": countdown,
     "identity/formula": formula,
     "margin/mean-slope": mean_margin,
-    **{f"expectation/{x}": partial(expectation, x) for x in ("mean-slope", "first-slope", "second-slope", "shallow-slope")},
+    **{
+        f"expectation/{x}": partial(expectation, x)
+        for x in ("mean-slope", "first-slope", "second-slope", "shallow-slope")
+    },
     "identity/end-token": partial(token, "end"),
     "identity/target-token": partial(token, "v"),
     "identity/second-phase": second_phase,

@@ -1,8 +1,8 @@
 """Phase I in the ratios E = e / p and O = o / p of attention weights, whose Taylor coefficients are sums of products.
 
-With m positions of the end node, n others, and the weights p, e, o of the predecessor, of one of the m and of one of the others, the
-gradient flow of the mean of -log(p + e) moves the logits at the rates G - p, (1 - G) / m - e and -o, where G = p / (p + e). So with
-p = 1 / (1 + m E + n O) and G = 1 / (1 + E)
+With m positions of the end node, n others, and the weights p, e, o of the predecessor, of one of the m and of one of
+the others, the gradient flow of the mean of -log(p + e) moves the logits at the rates G - p, (1 - G) / m - e and -o,
+where G = p / (p + e). So with p = 1 / (1 + m E + n O) and G = 1 / (1 + E)
 
     E' = E ((1 - G) / m - G + p (1 - E)),   O' = O (p (1 - O) - G),   E(0) = O(0) = 1,   and x = p / e = 1 / E.
 """

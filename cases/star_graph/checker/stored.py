@@ -30,7 +30,9 @@ def factorised(g: Sequence[int], weights: Sequence[Matrix]) -> tuple[list[arb], 
     """f1 and f2 from two attention matrices of ten positions."""
     S = [softmax([weights[0][g[t]][g[j]] + weights[1][t][j] for j in range(t + 1)]) for t in range(10)]
     last = S[9]
-    logits = [sum((last[i] * (weights[2][g[i]][g[j]] + weights[3][i][j]) for i in range(10)), arb(0)) for j in range(10)]
+    logits = [
+        sum((last[i] * (weights[2][g[i]][g[j]] + weights[3][i][j]) for i in range(10)), arb(0)) for j in range(10)
+    ]
     out = [[sum((s for s, x in zip(row, g, strict=False) if x == k), arb(0)) for k in range(10)] for row in S]
     deep = softmax(logits)
     return [sum((a * row[k] for a, row in zip(deep, out, strict=True)), arb(0)) for k in range(10)], out[9]
@@ -89,7 +91,12 @@ def decoded(claim: Claim, context: Any) -> Finding:
         if claim["verdict"] == "refuted":
             require_words(claim, context, {"covered": covered}, ["excess"], "refuted")
             order, label = ((claim["witness"] or {}).get(name) for name in ("order", "label"))
-            if not isinstance(order, list) or tuple(order) not in setting.orders or label not in range(10):
+            if (
+                not isinstance(order, list)
+                or tuple(order) not in setting.orders
+                or type(label) is not int
+                or label not in range(10)
+            ):
                 raise Rejected("its witness is no order of the state with a label")
             excess, g = number(claim["bounds"]["excess"]), _labels(setting)[setting.orders.index(tuple(order))]
             f1 = factorised(_step(g, step), weights)[0]
