@@ -1,7 +1,7 @@
 """The paper's statements beside what is proved of them: `python -m certify.cases.star_graph.audit [STATE]`.
 
-The table is made from the claims themselves, under the edge-order law of the state (without one, that of the demo: uniform). It is
-about the statements as extracted from the text, which may have lost a qualifier.
+The table is made from the claims themselves, under the edge-order law of the state (without one, that of the demo:
+uniform). It is about the statements as extracted from the text, which may have lost a qualifier.
 """
 
 from __future__ import annotations

@@ -7,17 +7,17 @@ from fractions import Fraction
 
 from flint import arb, ctx
 
-from certify.certificate import Claim, to_text
+from certify.certificate import Claim, Verdict, to_text
 from certify.errors import Undecided
 
 from .circuit import OTHERS, TAIL, Circuit, Variables, at, ball, between, beyond, first, second
-from .instances import END, Law, T, V
+from .instances import EDGES, END, Law, Order, T, V
 from .proofs import PRECISION, bracket, lower, require_positive, rounded_down, rounded_up, sampled, upper
 from .words import instances, law_words, make, refuted
 
 #: From here on the gradient of L1b is bounded below.
 LEAST = Fraction(5)
-NAMES = ("star-v", "v-end", "star-v'", "v'-end'")
+LABELS = ("star", "v", "end", "v'", "end'")
 
 
 def circuit_claims(law: Law, gamma: Fraction) -> list[Claim]:
@@ -36,15 +36,27 @@ def circuit_claims(law: Law, gamma: Fraction) -> list[Claim]:
 
 
 def first_step(law: Law, gamma: Fraction, here: arb) -> Claim:
-    """The least lead of v at one gamma; refuted where another label leads."""
+    """The least lead of v at one gamma; refuted where another label leads in some order."""
     with ctx.workprec(PRECISION):
-        variables = at(here)
+        at_here = at(here)
         leads = [
-            (lower(c.lead(V, a, variables) / c.total(variables)), a, c) for c in map(first, law.orders) for a in OTHERS
+            (circuit.lead(V, a, at_here) / circuit.total(at_here), order, a)
+            for order, circuit in zip(law.orders, map(first, law.orders), strict=True)
+            for a in OTHERS
         ]
-    margin = min(x for x, *_ in leads)
+    worst, order, label = min(leads, key=lambda x: lower(x[0]))
     parameters = {"gamma": to_text(gamma), "instances": instances(law)}
-    return make("margin/first-step", parameters, bounds={"margin": rounded_down(margin)})
+    if (margin := rounded_down(lower(worst))) > 0:
+        return make("margin/first-step", parameters, bounds={"margin": margin})
+    if (excess := rounded_down(lower(-worst))) > 0:
+        reason = f"in the edge order {spoken(order)} f1[{LABELS[label]}] - f1[v] is at least `excess`"
+        witness = {"order": list(order), "label": label}
+        bounds = {"excess": excess}
+        return make(
+            "margin/first-step", parameters, bounds=bounds, verdict=Verdict.REFUTED, reason=reason, witness=witness
+        )
+    reason = f"the least lead is {float(worst):.3g}: too near 0 to publish"
+    return make("margin/first-step", parameters, verdict=Verdict.UNDECIDED, reason=reason)
 
 
 def threshold(law: Law) -> Claim:
@@ -56,6 +68,8 @@ def threshold(law: Law) -> Claim:
             f = leading(circuit, other)
             if min(sampled(f, Fraction(0), Fraction(TAIL), 64)) < 0:
                 found.append((*bracket(f, Fraction(0), Fraction(TAIL)), order, other))
+    if not found:
+        raise Undecided("no edge order of the state begins wrong", "give more edge orders")
     low, high, worst, other = max(found, key=lambda x: x[1])
     high = max(high, low + Fraction(1, 1 << 48))  # leaves room for orders that cross at the same place
     for order in law.orders:
@@ -63,8 +77,7 @@ def threshold(law: Law) -> Claim:
             require_positive(leading(first(order), label), high)
     lead = leading(first(worst), other)
     require_positive(lambda v: -lead(v), Fraction(0), low)
-    words = ", ".join(NAMES[k] for k in worst)
-    parameters = {"instances": instances(law), "order": list(worst), "worst": words}
+    parameters = {"instances": instances(law), "order": list(worst), "worst": spoken(worst)}
     return make("margin/threshold", parameters, bounds={"low": low, "high": high})
 
 
@@ -170,6 +183,11 @@ def second_gradient(law: Law) -> list[Claim]:
             margin=margins[0],
         ),
     ]
+
+
+def spoken(order: Order) -> str:
+    """An edge order in words."""
+    return ", ".join("-".join(LABELS[node] for node in EDGES[k]) for k in order)
 
 
 def leading(circuit: Circuit, other: int) -> Callable[[Variables], arb]:

@@ -25,16 +25,27 @@ def first_step(claim: Claim, context: Any) -> Finding:
     text = claim["parameters"].get("gamma")
     if number(text) != gamma:
         raise Rejected("its gamma is not that of the state")
-    require_words(claim, context, {"gamma": text, "instances": setting.instances}, ["margin"])
-    margin = number(claim["bounds"]["margin"])
+    own, refuted = {"gamma": text, "instances": setting.instances}, claim["verdict"] == "refuted"
+    require_words(claim, context, own, ["excess" if refuted else "margin"], "refuted" if refuted else "certified")
     with ctx.workprec(BITS):
         here = box(gamma, gamma)
+        if refuted:
+            excess = number(claim["bounds"]["excess"])
+            order, label = ((claim["witness"] or {}).get(name) for name in ("order", "label"))
+            known = isinstance(order, list) and tuple(order) in setting.orders
+            if not known or type(label) is not int or label not in (0, 2, 3, 4):
+                raise Rejected("its witness is no order of the state with another label than v")
+            c = firsts(setting)[setting.orders.index(tuple(order))]
+            ahead = circuit.lead(c, LABELS[label], "v", here) >= exact(excess) * here.value(c.total(here))
+            _require(excess > 0 and ahead, "the label of the witness is not proved to lead by `excess`")
+            return proved(claim, excess=excess)
+        margin = number(claim["bounds"]["margin"])
+        _require(margin > 0, "its margin is not positive")
         for c in firsts(setting):
             D = here.value(c.total(here))
             for other in _OTHERS:
-                _require(
-                    circuit.lead(c, "v", other, here) >= exact(margin) * D, "the lead of v is not proved to be `margin`"
-                )
+                ahead = circuit.lead(c, "v", other, here) >= exact(margin) * D
+                _require(ahead, "the lead of v is not proved to be `margin`")
     return proved(claim, margin=margin)
 
 
