@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from flint import arb, ctx, fmpq, fmpq_poly
@@ -18,12 +19,12 @@ TIMES = (1, 10, 100)
 FLOWS = (Flow(4, 5), Flow(8, 1))
 
 
-def flow_claims() -> list[Claim]:
-    """Both flows. Raises Undecided."""
+def flow_claims(times: Sequence[int] = TIMES) -> list[Claim]:
+    """Both flows, and where they are at some of TIMES. Raises Undecided."""
     claims = []
     for flow in FLOWS:
         claims.append(rate(flow))
-        for t, x in zip(TIMES, flow.enclosed(TIMES), strict=True):
+        for t, x in zip(times, flow.enclosed(times), strict=True):
             with ctx.workprec(PRECISION):
                 if not flow.rate(x, t) >= 0:
                     raise Undecided(f"the rate is not confirmed at t = {t}", "report this")

@@ -9,6 +9,7 @@ from math import floor
 from flint import arb, ctx
 
 from certify.arithmetic.balls import middle, radius
+from certify.arithmetic.boxes import positive_on
 from certify.errors import Undecided
 
 from .circuit import TAIL, Variables, at, between, beyond
@@ -33,29 +34,21 @@ def upper(x: arb) -> Fraction:
 def require_positive(f: Function, low: Fraction, high: Fraction | None = None) -> int:
     """Prove f > 0 for every gamma in [low, high], or >= low if there is no high; how many boxes that took.
 
-    **Theorem.** If the enclosure of f on each box of a cover is positive, so is f. The ball of `beyond(TAIL)`
-    contains (x, y) for every gamma >= TAIL, so that one enclosure covers them all.
+    **Theorem.** If the enclosure of f on each box of a cover is positive, so is f. The ball of `beyond(TAIL)` contains
+    (x, y) for every gamma >= TAIL, so that one enclosure covers them all.
 
     Raises
     ------
-    Undecided : more than MOST_BOXES boxes, as where f is not positive everywhere.
+    Undecided : more than MOST_BOXES boxes, or f <= 0 is proved on one.
     """
     end = max(Fraction(TAIL), low) if high is None else high
-    boxes, count = [(low, end)], 0
     with ctx.workprec(PRECISION):
         if high is None and not f(beyond(end)) > 0:
             raise Undecided(f"the sign beyond gamma = {end} is not decided", "take a weaker inequality")
-        while boxes:
-            a, b = boxes.pop()
-            count += 1
-            if not f(at(between(a, b))) > 0:
-                if count + len(boxes) > MOST_BOXES:
-                    raise Undecided(
-                        f"the sign on [{low}, {end}] takes over {MOST_BOXES} boxes", "take a smaller region"
-                    )
-                half = (a + b) / 2
-                boxes += [(a, half), (half, b)]
-    return count
+        found = positive_on(lambda ball: f(at(ball[0])), [(low, end)], MOST_BOXES)
+    if not found.proved:
+        raise Undecided(f"the sign on [{low}, {end}] is not proved by {found.boxes} boxes", "take a smaller region")
+    return found.boxes
 
 
 def bracket(f: Function, low: Fraction, high: Fraction) -> tuple[Fraction, Fraction]:

@@ -17,6 +17,7 @@ from fractions import Fraction
 
 from flint import arb, ctx, fmpq
 
+from certify.checker.boxes import positive_on
 from certify.checker.document import Beyond, Rejected
 
 from .setting import LABELS, Setting
@@ -46,10 +47,14 @@ class Point:
         return total
 
 
-def box(low: Fraction, high: Fraction) -> Point:
-    """For gamma in [low, high], low >= 0."""
-    gamma = exact(low).union(exact(high))
+def point(gamma: arb) -> Point:
+    """For every gamma of a ball."""
     return Point((-gamma).exp(), gamma / (gamma.exp() + 9))
+
+
+def box(low: Fraction, high: Fraction) -> Point:
+    """For gamma in [low, high]."""
+    return point(exact(low).union(exact(high)))
 
 
 def tail(least: Fraction) -> Point:
@@ -149,22 +154,14 @@ def _times(a: Series, b: Series) -> Series:
 
 
 def require_positive(f: Callable[[Point], arb], low: Fraction, high: Fraction | None) -> None:
-    """f > 0 on [low, high], or from low on: by bisection, and beyond TAIL on one ball; Beyond if that takes too long."""
+    """f > 0 on [low, high], or from low on: on boxes, and beyond TAIL on one ball; Rejected, or Beyond if it takes too long."""
     if low < 0:
         raise Rejected("a gamma below 0")
     end = high if high is not None else max(low, Fraction(TAIL))
-    todo, done = [(low, end)], 0
     with ctx.workprec(BITS):
-        if high is None and not f(tail(end)) > 0:
-            raise Beyond("an inequality is not proved for large gamma")
-        while todo:
-            a, b = todo.pop()
-            done += 1
-            if done > MOST:
-                raise Beyond(f"an inequality takes more than {MOST} boxes")
-            if not f(box(a, b)) > 0:
-                m = (a + b) / 2
-                todo += [(m, b), (a, m)]
+        if high is None and not (value := f(tail(end))) > 0:
+            raise (Rejected if value < 0 else Beyond)("an inequality is not proved for large gamma")
+        positive_on(lambda gamma: f(point(gamma[0])), [(low, end)], MOST)
 
 
 def firsts(setting: Setting) -> list[Circuit]:
