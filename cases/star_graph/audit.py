@@ -37,9 +37,13 @@ HOLD = {
 }
 
 
-def audit(state: State) -> list[Claim]:
-    """The claims that bear on a published statement, those that hold first. Raises Undecided."""
-    claims = [*circuit_claims(state.law, state.gamma), *exact_claims(state.law), *flow_claims()]
+def claims_of(state: State) -> list[Claim]:
+    """All claims that do not depend on the stored weights. Raises Undecided."""
+    return [*circuit_claims(state.law, state.gamma), *exact_claims(state.law), *flow_claims()]
+
+
+def audit(claims: Sequence[Claim]) -> list[Claim]:
+    """Those that bear on a published statement, first the ones that hold."""
     return [c for c in claims if c.id in HOLD] + [c for c in claims if c.kind == "counterexample"]
 
 
@@ -72,7 +76,7 @@ def main() -> None:
     given = parser.parse_args()
     saved = load(given.state) if given.state else CASE.demo(lambda *_: None)[0]
     state = state_from(saved)
-    print(f"{law_words(state.law)}\n\n{table(audit(state))}")
+    print(f"{law_words(state.law)}\n\n{table(audit(claims_of(state)))}")
 
 
 if __name__ == "__main__":

@@ -30,6 +30,8 @@ WEIGHTS = ("content_1", "position_1", "content_2", "position_2")
 CONTROLS = ("gamma", "probe_denominator", "star_start", "star_end")
 SHAPES = {"probe": (4, N, T), **dict.fromkeys(WEIGHTS, (N, T)), "countdown": (1, 4), "assignment": (1, 7)}
 COLUMNS = {"orders": 4, "star_edges": 2, "clauses": 3}
+#: The largest weight of a state, and of the probe.
+MOST_WEIGHT = 1024
 #: The largest gamma for which the claims at one gamma are made.
 MOST_GAMMA = 100
 
@@ -88,13 +90,15 @@ def state_from(saved: Saved) -> State:
     for name in names:
         kind = np.float64 if name in WEIGHTS else np.int64
         _require(tensors[name].dtype == kind, f"{name} is not {np.dtype(kind).name}")
-    _require(all(np.isfinite(tensors[name]).all() for name in WEIGHTS), "a weight is not finite")
+    small = all((np.abs(tensors[name]) <= MOST_WEIGHT).all() for name in WEIGHTS)  # which no nan is
+    _require(small, f"a weight is not a number up to {MOST_WEIGHT} in size")
     controls = {name: _control(saved, name) for name in CONTROLS}
     _require(0 <= controls["gamma"] <= MOST_GAMMA, f"gamma is not between 0 and {MOST_GAMMA}")
     _require(controls["probe_denominator"] >= 1, "probe_denominator is not positive")
     whole = {name: controls[name] for name in ("star_start", "star_end")}
     _require(all(x.denominator == 1 for x in whole.values()), "star_start or star_end is no integer")
     scale = controls["probe_denominator"]
+    _require(bool((np.abs(tensors["probe"]) <= float(scale * MOST_WEIGHT)).all()), "an entry of probe is too large")
     probe: list[Weights] = [[[Fraction(int(x)) / scale for x in row] for row in matrix] for matrix in tensors["probe"]]
     examples = {name: tensors[name].tolist() for name in ("star_edges", "countdown", "clauses", "assignment")}
     a, b, c, d = examples["countdown"][0]

@@ -28,7 +28,7 @@ def factorisation(law: Law, probe: Sequence[Weights]) -> Claim:
         for order in law.orders:
             one, other = stream(tokens(order), first, second), factorised(tokens(order), probe)
             for x, y in zip([*one[0], *one[1]], [*other[0], *other[1]], strict=True):
-                if not ((x - y).contains(0) and radius(x - y) <= RADIUS):
+                if not ((x - y).is_finite() and (x - y).contains(0) and radius(x - y) <= RADIUS):
                     raise Undecided("the two forms are not enclosed alike", "report this")
     return make("identity/factorisation", {"orders": len(law.orders)}, bounds={"radius": RADIUS})
 

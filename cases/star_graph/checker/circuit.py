@@ -22,7 +22,7 @@ from certify.checker.document import Beyond, Rejected
 
 from .setting import LABELS, Setting
 
-BITS, TAIL, MOST = 160, 12, 60_000
+BITS, TAIL, MOST = 160, 12, 20_000
 Series = list[arb]
 
 
@@ -153,7 +153,7 @@ def _times(a: Series, b: Series) -> Series:
     return found
 
 
-def require_positive(f: Callable[[Point], arb], low: Fraction, high: Fraction | None) -> None:
+def require_positive(f: Callable[[Point], arb], low: Fraction, high: Fraction | None, most: int = MOST) -> None:
     """f > 0 on [low, high], or from low on: on boxes, and beyond TAIL on one ball; Rejected, or Beyond if it takes too long."""
     if low < 0:
         raise Rejected("a gamma below 0")
@@ -161,7 +161,7 @@ def require_positive(f: Callable[[Point], arb], low: Fraction, high: Fraction | 
     with ctx.workprec(BITS):
         if high is None and not (value := f(tail(end))) > 0:
             raise (Rejected if value < 0 else Beyond)("an inequality is not proved for large gamma")
-        positive_on(lambda gamma: f(point(gamma[0])), [(low, end)], MOST)
+        positive_on(lambda gamma: f(point(gamma[0])), [(low, end)], most)
 
 
 def firsts(setting: Setting) -> list[Circuit]:

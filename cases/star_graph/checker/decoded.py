@@ -51,9 +51,9 @@ def decoded(claim: Claim, context: Any) -> Finding:
 
 def weights(gamma: Fraction) -> dict[str, list[float]]:
     """Those of Corollary 1, each 10 x 10 row by row; Rejected if gamma is not in binary64."""
-    value = float(gamma)
+    value = float(gamma) if abs(gamma) <= 1024 else 0.0
     if Fraction(value) != gamma:
-        raise Rejected("a gamma is no binary64 number")
+        raise Rejected("a gamma is no binary64 number up to 1024")
     cells = [(i, j) for i in range(10) for j in range(10)]
     return {
         "content_1": [0.0 for _ in cells],

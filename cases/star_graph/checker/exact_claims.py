@@ -245,6 +245,7 @@ def countdown(claim: Claim, context: Any) -> Finding:
 def formula(claim: Claim, context: Any) -> Finding:
     """A clause fails if each of its literals does."""
     clauses, (values,) = rows(context, "clauses"), rows(context, "assignment")
+    _require(set(values) <= {0, 1}, "the assignment is not of 0 and 1")
     require_words(claim, context, {"clauses": len(clauses)}, ["unsatisfied"])
     for clause in clauses:
         literals = [integer(abs(x), 1, 7, "a literal") * (1 if x > 0 else -1) for x in clause]

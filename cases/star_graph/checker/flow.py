@@ -80,7 +80,7 @@ def reached(m: int, t: int) -> arb:
 def enclosure(claim: Claim, context: Any) -> Finding:
     """Where the flow is at a time."""
     m, t = (claim["parameters"].get(name) for name in ("m", "t"))
-    if m not in SIZES or t not in TIMES or type(m) is not int or type(t) is not int:
+    if type(m) is not int or type(t) is not int or m not in SIZES or t not in TIMES:
         raise Rejected("its flow or time is none of this case")
     require_words(claim, context, {"m": m, "t": t}, ["low", "high"], name=f"/m={m}/t={t}")
     low, high = (number(claim["bounds"][name]) for name in ("low", "high"))
@@ -94,7 +94,7 @@ def enclosure(claim: Claim, context: Any) -> Finding:
 def rate(claim: Claim, context: Any) -> Finding:
     """(x - 1/m)(x + m) - (x^2 - 1) = (m - 1/m) x, coefficient by coefficient."""
     m = claim["parameters"].get("m")
-    if m not in SIZES or type(m) is not int:
+    if type(m) is not int or m not in SIZES:
         raise Rejected("its flow is none of this case")
     require_words(claim, context, {"m": m, "m_plus_1": m + 1, "m_minus_1": m - 1}, ["margin", "rate"], name=f"/m={m}")
     one = Fraction(1, m)

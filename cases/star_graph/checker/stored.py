@@ -68,7 +68,7 @@ def factorisation(claim: Claim, context: Any) -> Finding:
         for g in _labels(setting):
             one, other = streamed(g, weights), factorised(g, weights)
             for a, b in zip([*one[0], *one[1]], [*other[0], *other[1]], strict=True):
-                if not (a - b).contains(0):
+                if not ((a - b).is_finite() and (a - b).contains(0)):
                     raise Rejected("the two forms differ")
                 significand, exponent = (int(x) for x in (a - b).rad().man_exp())
                 own = max(own, significand * Fraction(2) ** exponent)
@@ -91,14 +91,10 @@ def decoded(claim: Claim, context: Any) -> Finding:
         if claim["verdict"] == "refuted":
             require_words(claim, context, {"covered": covered}, ["excess"], "refuted")
             order, label = ((claim["witness"] or {}).get(name) for name in ("order", "label"))
-            if (
-                not isinstance(order, list)
-                or tuple(order) not in setting.orders
-                or type(label) is not int
-                or label not in range(10)
-            ):
+            orders = list(map(list, setting.orders))
+            if order not in orders or type(label) is not int or label not in range(10):
                 raise Rejected("its witness is no order of the state with a label")
-            excess, g = number(claim["bounds"]["excess"]), _labels(setting)[setting.orders.index(tuple(order))]
+            excess, g = number(claim["bounds"]["excess"]), _labels(setting)[orders.index(order)]
             f1 = factorised(_step(g, step), weights)[0]
             if not (label != target and excess > 0 and f1[label] - f1[target] >= exact(excess)):
                 raise Rejected("the label of the witness is not proved to lead by `excess`")

@@ -9,9 +9,10 @@ from typing import Any
 
 from certify.cases.case import Options
 from certify.cases.kernels import case_report
+from certify.cases.star_graph.audit import claims_of
 from certify.cases.star_graph.case import CASE
 from certify.cases.star_graph.instances import FORWARD, UNIFORM, Law
-from certify.cases.star_graph.state import CONTROLS, circuit_weights, saved_from
+from certify.cases.star_graph.state import CONTROLS, circuit_weights, saved_from, state_from
 
 from certify.checker import check
 from certify.states import Saved
@@ -29,6 +30,12 @@ def quiet(*_: Any) -> None:
 def saved(law: str = "uniform", gamma: float = 4.0) -> Saved:
     """The circuit at gamma, under a law."""
     return saved_from(circuit_weights(gamma), Fraction(gamma), LAWS[law])
+
+
+@lru_cache
+def uniform_claims() -> list[Any]:
+    """What is claimed of the circuit under the uniform law, and of published statements."""
+    return claims_of(state_from(saved()))
 
 
 def produced(state: Saved, formats: tuple[str, ...] = ("float32",)) -> tuple[dict[str, Any], dict[str, bytes]]:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from certify.cases.star_graph import circuit, oracle
 from certify.cases.star_graph.circuit import OTHERS, at, ball, beyond, first, second
-from certify.cases.star_graph.circuit_claims import circuit_claims
 from certify.cases.star_graph.instances import (
     END,
     LABELINGS,
@@ -27,6 +26,7 @@ from certify.cases.star_graph.proofs import lower, require_positive, rounded_dow
 from certify.cases.star_graph.state import circuit_weights
 from certify.checker.cases.star_graph import circuit as checked
 from flint import arb, ctx
+from star_graph_reports import uniform_claims
 
 from certify.errors import Undecided
 
@@ -34,7 +34,7 @@ from certify.errors import Undecided
 @pytest.fixture(scope="module")
 def claims():
     """The claims about the circuit under the uniform law, by id."""
-    return {claim.id: claim for claim in circuit_claims(UNIFORM, Fraction(3))}
+    return {claim.id: claim for claim in uniform_claims()}
 
 
 def weights(gamma):

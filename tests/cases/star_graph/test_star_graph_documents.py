@@ -6,11 +6,10 @@ import re
 from pathlib import Path
 
 from certify.cases.star_graph.audit import HOLD, audit, table
-from certify.cases.star_graph.state import state_from
 from certify.cases.star_graph.words import PUBLISHED, SENTENCES
 from certify.checker.cases.star_graph import CHECKS
 from certify.checker.cases.star_graph import words as checked
-from star_graph_reports import saved
+from star_graph_reports import uniform_claims
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "cases/star_graph/README.md").read_text()
@@ -20,7 +19,7 @@ PAPER = (ROOT / "docs/papers/star_graph.md").read_text()
 def test_the_audit_in_the_readme_is_made_from_the_claims():
     """The command's table for the uniform law, row by row."""
     shown = README.split("<!-- audit -->\n")[1].split("\n<!-- end -->")[0]
-    assert shown == table(audit(state_from(saved())))
+    assert shown == table(audit(uniform_claims()))
 
 
 def test_every_row_of_the_paper_has_a_verdict():

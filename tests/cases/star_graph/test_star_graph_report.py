@@ -70,7 +70,7 @@ EXACT = ("margin/phase-one/m=4", "margin/phase-one/m=8", "counterexample/second-
 
 
 @pytest.mark.parametrize("place", [0, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("up", [False, True])
+@pytest.mark.parametrize("up", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_every_number_of_every_claim_is_checked(demo, place, up):
     """A bound of each claim moved by a twentieth, to the side that says more, or to either if it is exact: all are rejected."""
     state, report, files = demo
