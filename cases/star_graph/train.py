@@ -175,12 +175,13 @@ def main() -> None:
     parser.add_argument("--optimiser", choices=[*SETTINGS, "both"], default="both")
     parser.add_argument("--objective", choices=["mtp", "ntp", "both"], default="both")
     parser.add_argument("--steps", type=int, help="instead of 20000 of gradient descent and 36000 of Adam")
+    parser.add_argument("--rate", type=float, help="instead of 1.0 of gradient descent and 5e-4 of Adam")
     parser.add_argument("-o", "--output", type=Path, help="a folder for states of the trained weights")
     given = parser.parse_args()
     for optimiser in SETTINGS if given.optimiser == "both" else [given.optimiser]:
         for objective in ("ntp", "mtp") if given.objective == "both" else [given.objective]:
             steps, rate = SETTINGS[optimiser]
-            loss, weights = train(objective, optimiser, given.steps or steps, rate)
+            loss, weights = train(objective, optimiser, given.steps or steps, given.rate or rate)
             first, second = right(weights)
             w = weights["position_1"][T - 1]
             others = np.delete(w, T - 2)

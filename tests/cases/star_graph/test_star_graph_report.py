@@ -164,3 +164,39 @@ def test_stored_weights_are_decoded_as_they_are():
         assert claims[0].parameters["covered"].startswith(covered) and claims[0].verdict == verdict
         found = findings(about(state, claims), state)
         assert all(found[claim.id].verdict == claim.verdict for claim in claims)
+
+
+@pytest.mark.parametrize(
+    ("id", "parameters"),
+    [
+        ("enclosure/phase-one/m=4/t=1", {"m": []}),
+        ("enclosure/phase-one/m=4/t=1", {"m": True}),
+        ("enclosure/phase-one/m=4/t=1", {"t": {}}),
+        ("margin/phase-one/m=4", {"m": "4"}),
+        ("margin/threshold", {"order": [[], {}, 0, 1]}),
+        ("margin/threshold", {"order": "2031"}),
+        ("margin/first-step", {"gamma": 4}),
+        ("margin/second-gradient", {"least": "-5"}),
+        ("margin/second-gradient", {"least": None}),
+        ("margin/decoded/float32", {"gammas": ["0x1p+9999"]}),
+        ("margin/decoded/float32", {"gammas": [4]}),
+        ("margin/decoded/float32", {"wrong": "1/3"}),
+        ("margin/decoded/float32", {"rounding": "margin/first-step"}),
+        ("margin/decoded/float32", {"rounding": ["x"]}),
+        ("expectation/mean-slope/k=1", {"k": 10}),
+        ("expectation/mean-slope/k=1", {"k": 2}),
+        ("identity/countdown", {"target": "18"}),
+        ("enclosure/first-limit", {"limits": [8] * 24}),
+        ("identity/star-path", {"path": "49, 18"}),
+    ],
+)
+def test_parameters_of_another_kind_are_rejected(demo, id, parameters):
+    """What no run would write is no crash of the checker, and no proof."""
+    state, report, files = demo
+    altered = copy.deepcopy(report)
+    rest = {"rounding/float32/serial/point/kernel=circuit", "margin/first-step", id}
+    altered["claims"] = [x for x in altered["claims"] if x["id"] in rest]
+    claim = next(x for x in altered["claims"] if x["id"] == id)
+    claim["parameters"].update(parameters)
+    altered["required"], altered["verdict"] = [id], "certified"
+    assert findings(altered, state, files)[id].verdict == "rejected"
