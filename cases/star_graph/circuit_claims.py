@@ -69,7 +69,7 @@ def threshold(law: Law) -> Claim:
             if min(sampled(f, Fraction(0), Fraction(TAIL), 64)) < 0:
                 found.append((*bracket(f, Fraction(0), Fraction(TAIL)), order, other))
     if not found:
-        raise Undecided("no edge order of the state begins wrong", "give more edge orders")
+        return always_right(law)
     low, high, worst, other = max(found, key=lambda x: x[1])
     high = max(high, low + Fraction(1, 1 << 48))  # leaves room for orders that cross at the same place
     for order in law.orders:
@@ -79,6 +79,16 @@ def threshold(law: Law) -> Claim:
     require_positive(lambda v: -lead(v), Fraction(0), low)
     parameters = {"instances": instances(law), "order": list(worst), "worst": spoken(worst)}
     return make("margin/threshold", parameters, bounds={"low": low, "high": high})
+
+
+def always_right(law: Law) -> Claim:
+    """The least lead of v over all gammas, for a law under which no edge order begins wrong."""
+    leads = [_share_lead(first(order), V, label) for order in law.orders for label in OTHERS]
+    least = min(min(sampled(f, Fraction(0), Fraction(TAIL))) for f in leads)
+    margin = rounded_down(Fraction(least) * Fraction(99, 100))
+    for f in leads:
+        require_positive(_above(f, margin), Fraction(0))
+    return make("margin/always-right", {"instances": instances(law)}, bounds={"margin": margin})
 
 
 def constants(law: Law) -> list[Claim]:
@@ -127,10 +137,10 @@ def limits(law: Law) -> list[Claim]:
 def second_step(law: Law) -> list[Claim]:
     """The circuit says v again: by how much, what that costs, and the published statement that this refutes."""
     circuits = [second(order) for order in law.orders]
-    found = [min(sampled(_share_lead(c), Fraction(0), Fraction(TAIL))) for c in circuits]
+    found = [min(sampled(_share_lead(c, V, END), Fraction(0), Fraction(TAIL))) for c in circuits]
     margin = rounded_down(Fraction(min(found)) * Fraction(99, 100))
     for c in circuits:
-        require_positive(_above(_share_lead(c), margin), Fraction(0))
+        require_positive(_above(_share_lead(c, V, END), margin), Fraction(0))
     with ctx.workprec(PRECISION):
         away = [-c.end_share(beyond(Fraction(TAIL))).log() for c in circuits]
         low, high = min(map(lower, away)), max(map(upper, away))
@@ -212,8 +222,8 @@ def _above(f: Callable[[Variables], arb], low: Fraction) -> Callable[[Variables]
     return lambda v: f(v) - ball(low)
 
 
-def _share_lead(circuit: Circuit) -> Callable[[Variables], arb]:
-    return lambda v: circuit.lead(V, END, v) / circuit.total(v)
+def _share_lead(circuit: Circuit, node: int, other: int) -> Callable[[Variables], arb]:
+    return lambda v: circuit.lead(node, other, v) / circuit.total(v)
 
 
 def _row_squared(circuit: Circuit) -> Callable[[Variables], arb]:

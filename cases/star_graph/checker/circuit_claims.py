@@ -134,6 +134,22 @@ def second_step(claim: Claim, context: Any) -> Finding:
     return proved(claim, margin=margin)
 
 
+def always_right(claim: Claim, context: Any) -> Finding:
+    """v before every other label, at every gamma."""
+    setting, margin = setting_of(context), number(claim["bounds"].get("margin"))
+    require_words(claim, context, {"instances": setting.instances}, ["margin"])
+    if margin <= 0:
+        raise Rejected("its margin is not positive")
+
+    def ahead(c: Circuit, other: str, at: Point) -> arb:
+        return circuit.lead(c, "v", other, at) - exact(margin) * at.value(c.total(at))
+
+    for c in firsts(setting):
+        for other in _OTHERS:
+            require_positive(partial(ahead, c, other), Fraction(0), None)
+    return proved(claim, margin=margin)
+
+
 def second_loss(claim: Claim, context: Any) -> Finding:
     """-log(e^gamma f1[end]) for large gamma."""
     setting = setting_of(context)
@@ -217,6 +233,7 @@ def _require(holds: bool, what: str) -> None:
 CHECKS = {
     "margin/first-step": first_step,
     "margin/threshold": threshold,
+    "margin/always-right": always_right,
     "margin/second-step": second_step,
     "margin/second-gradient": second_gradient,
     "margin/mean-second-gradient": mean_second_gradient,

@@ -67,6 +67,11 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "For every gamma >= `high` the circuit's first step is right in all {instances} instances; for every "
         "gamma from 0 to `low` it is wrong in the 30240 instances of the edge order {worst}.",
     ),
+    "margin/always-right": (
+        "threshold",
+        "For every gamma >= 0 the circuit's first step is right in all {instances} instances: f1[v] - f1[a] >= "
+        "`margin` for every other label a.",
+    ),
     "margin/second-step": (
         "second-step",
         "For every gamma >= 0 the circuit's second step is wrong in all {instances} instances: f1(Z')[v] - "

@@ -19,7 +19,7 @@ from certify.states import Saved
 from certify.states.safetensors_file import encode_safetensors
 
 LAWS = {"uniform": UNIFORM, "forward": FORWARD, "weighed": Law(UNIFORM.orders[3:15], tuple(range(1, 13)))}
-LAWS["first"] = Law(UNIFORM.orders[:1], (1,))
+LAWS |= {"first": Law(UNIFORM.orders[:1], (1,)), "end first": Law(UNIFORM.orders[6:12], (1,) * 6)}
 
 
 def quiet(*_: Any) -> None:

@@ -43,7 +43,11 @@ def test_the_checker_proves_every_claim_of_the_demo_again(demo):
 
 @pytest.mark.parametrize(
     ("law", "gamma"),
-    [("first", 0.5), *(pytest.param(*x, marks=pytest.mark.slow) for x in (("forward", 2.5), ("weighed", 3.0)))],
+    [
+        ("first", 0.5),
+        ("end first", 3.0),
+        *(pytest.param(*x, marks=pytest.mark.slow) for x in (("forward", 2.5), ("weighed", 3.0))),
+    ],
 )
 def test_other_laws_and_gammas_are_proved_again(law, gamma):
     """Fewer orders with other weights, and one alone; at a gamma below the threshold the first step is refuted."""
@@ -53,6 +57,8 @@ def test_other_laws_and_gammas_are_proved_again(law, gamma):
     found = findings(about(state, claims), state)
     for claim in claims:
         assert found[claim.id].verdict == claim.verdict != "undecided", found[claim.id].sentence
+    names = {x.id for x in claims}
+    assert ("margin/always-right" in names) is (law == "end first") is ("margin/threshold" not in names)
     first = next(x for x in claims if x.id == "margin/first-step")
     assert first.verdict == ("certified" if gamma == 3.0 else "refuted")
 
