@@ -104,10 +104,11 @@ def demonstration() -> Saved:
     parts = [
         context("small", small, (3, 0, 4), 5, C1="1/4", layers=50),
         context("scaled", small, (3, 0, 4), 5, C1="3/2", C2="1/2", layers=20),
-        context("margin-a", small, (0, 0, 0), C1="1/10", steps=4000),
-        context("margin-b", dataset(20, 4, 1), (0, 0, 0, 0), C1="1/10", steps=4000),
-        context("normal-60", gaussian(60, 20, 11), [0] * 20, C1="1/64", steps=400),
-        context("normal-500", gaussian(500, 20, 11), [0] * 20, C1="1/64", steps=100),
+        context("lemma", Dataset(dataset(5, 3, 3).Z / 4, dataset(5, 3, 3).star), (2, 3, 6), 7, C1="5/4", C2="3/4", layers=1),
+        context("margin-a", small, (0, 0, 0), C1="1/10", steps=20000),
+        context("margin-b", dataset(20, 4, 1), (0, 0, 0, 0), C1="1/10", steps=20000),
+        context("normal-60", gaussian(60, 20, 11), [0] * 20, C1="1/64", steps=2000),
+        context("normal-500", gaussian(500, 20, 11), [0] * 20, C1="1/64", steps=500),
         batch(),
     ]
     population = np.array([[20, 1, 1], [25, 1, 1], [30, 1, 1], [20, 1, 2]], dtype=np.int64)
