@@ -1,4 +1,8 @@
-"""The training problem of two scalars for a batch of contexts: one minimiser in a box, by Krawczyk's test (C10, C12b)."""
+"""The training problem of two scalars for a batch of contexts: its minimiser in a box, alone in a larger one (C10, C12b).
+
+Krawczyk's test gives a stationary point in a small box. On the larger box around it the Hessian is positive definite, piece by
+piece: so the loss is strictly convex there, and has no other stationary point.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,12 @@ from certify.cases.ngd.claims import above, below, certified, undecided
 from certify.cases.ngd.state import Batch, fraction, rational
 from flint import Ordering, arb, ctx, fmpq_mpoly_ctx
 
-from certify.certificate import Claim, to_hex
+from certify.arithmetic.directed import relaxed_down, relaxed_up
+from certify.certificate import Claim, to_hex, to_text
 
 _BITS = 128
-#: The box of uniqueness reaches this far beyond the minimiser.
-RADIUS = Fraction(1, 8)
+#: The box of uniqueness reaches this far beyond the minimiser, and is cut into so many pieces along each axis.
+RADIUS, PIECES = Fraction(1, 8), 16
 _HALF_WIDTH = Fraction(1, 1 << 46)
 
 
@@ -68,31 +73,45 @@ def batch_claims(batch: Batch) -> list[Claim]:
 
 
 def _minimiser(batch: Batch) -> Claim:
-    eta, d = fraction(batch.eta), len(batch.theta[0])
+    eta, d, K = fraction(batch.eta), len(batch.theta[0]), len(batch.Z)
     statement = (
-        f"For the batch of {len(batch.Z)} contexts and a teacher of rate 1, the training loss of two scalars has exactly one "
-        "stationary point C* with C1 within `radius` of [`C1_low`, `C1_high`] and C2 of [`C2_low`, `C2_high`], and it is in these "
+        f"For the batch of {K} contexts and a teacher of rate 1, the training loss of two scalars has exactly one "
+        "stationary point C* with C1 within `radius` of [`C1_low`, `C1_high`] and C2 of [`low`, `high`], and it is in these "
         "intervals; the eigenvalues of the Hessian there are at least `mu` > 0, and a step of descent of rate "
         f"{eta}/{d} takes every C within `radius` of C* nearer to C*, by a factor of at most `factor`."
     )
-    id = "enclosure/batch-minimiser/batch"
+    id, parameters = f"enclosure/batch-minimiser/K={K}", {"K": K}
     with ctx.workprec(_BITS):
         middle = _newton(batch)
-        box = tuple(_ball(x, RADIUS + 2 * _HALF_WIDTH) for x in middle)
-        inside = _krawczyk(batch, middle, box)
         tight = _krawczyk(batch, middle, tuple(_ball(x, _HALF_WIDTH) for x in middle))
-        h11, h12, h22 = derivatives(batch, *box).hessian
-        spread = ((h11 - h22) * (h11 - h22) + 4 * h12 * h12).nonnegative_part().sqrt()
-        mu, most = lower((h11 + h22 - spread) / 2), upper((h11 + h22 + spread) / 2)
+    with ctx.workprec(64):
+        mu, most = _eigenvalues(batch, middle, RADIUS + 2 * _HALF_WIDTH)
     rate = eta / d
     factor = max(abs(1 - rate * mu), abs(1 - rate * most))
-    if inside is None or tight is None or mu <= 0 or factor >= 1:
-        return undecided(id, statement, "batch", "Krawczyk's test or the eigenvalues do not decide", parameters={})
-    names = ("C1", "C2")
-    bounds = {f"{name}_low": below(lower(x)) for name, x in zip(names, tight, strict=True)}
-    bounds |= {f"{name}_high": above(upper(x)) for name, x in zip(names, tight, strict=True)}
-    bounds |= {"radius": to_hex(float(RADIUS)), "mu": below(mu), "factor": above(factor)}
-    return certified(id, statement, "batch", parameters={}, bounds=bounds)
+    if tight is None or mu <= 0 or factor >= 1:
+        return undecided(id, statement, "batch", "Krawczyk's test or the eigenvalues do not decide", parameters=parameters)
+    first, second = tight
+    bounds = {"C1_low": below(lower(first)), "C1_high": above(upper(first))}
+    bounds |= {"low": below(lower(second)), "high": above(upper(second)), "radius": to_text(RADIUS)}
+    bounds |= {"mu": to_hex(relaxed_down(float(mu))), "factor": to_hex(relaxed_up(float(factor)))}
+    return certified(id, statement, "batch", parameters=parameters, bounds=bounds)
+
+
+def _eigenvalues(batch: Batch, middle: tuple[Fraction, Fraction], radius: Fraction) -> tuple[Fraction, Fraction]:
+    """Bounds of the eigenvalues of the Hessian on the square around `middle`, piece by piece."""
+    least, most = Fraction(1 << 30), Fraction(-(1 << 30))
+    half = radius / PIECES
+    ends = [[x - radius + (2 * i + 1) * half for i in range(PIECES)] for x in middle]
+    for x in ends[0]:
+        for y in ends[1]:
+            h11, h12, h22 = derivatives(batch, _ball(x, half), _ball(y, half)).hessian
+            spread = ((h11 - h22) * (h11 - h22) + 4 * h12 * h12).nonnegative_part().sqrt()
+            trace = h11 + h22
+            # the smaller one as det / larger, which does not cancel
+            larger = (trace + spread) / 2
+            least = min(least, lower((h11 * h22 - h12 * h12) / larger) if larger > 0 else Fraction(-1))
+            most = max(most, upper(larger))
+    return least, most
 
 
 def _newton(batch: Batch) -> tuple[Fraction, Fraction]:

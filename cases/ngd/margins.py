@@ -12,6 +12,7 @@ iterates is at most the sum of the radii, and the precision need not grow with t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -91,11 +92,6 @@ def radius_squared(context: Context) -> Any:
     return max(sum((x * x for x in row), fmpq(0)) for row in context.Z)
 
 
-def is_nonexpansive(context: Context) -> bool:
-    """Whether step diam^2 / 4 <= 2, exactly."""
-    return bool(context.step * diameter_squared(context) <= 8)
-
-
 @dataclass(frozen=True)
 class Point:
     """Where descent is after some layers.
@@ -118,49 +114,61 @@ class Point:
     theta: tuple[Ball, ...]
 
 
-def run(context: Context, w: Row | None, steps: int, kept: set[int]) -> tuple[dict[int, Point], list[Ball]]:
+def growth(context: Context) -> Fraction:
+    """By how much a layer can increase the distance of two points, at most: max(1, step diam^2 / 4 - 1), exactly."""
+    return max(Fraction(1), fraction(context.step * diameter_squared(context)) / 4 - 1)
+
+
+def follow(context: Context, start: Row) -> Iterator[tuple[Any, Fraction, Any]]:
+    """Descent from `start`, for ever: a point, how far it may be from the exact iterate (2-norm), and sum_i p_i z_i at it."""
+    n, d = context.n, context.d
+    Z = arb_mat([[arb(x) for x in row] for row in context.Z])
+    T, scale, C1, factor = Z.transpose(), -arb(context.C2), arb(context.C1), growth(context)
+    theta = arb_mat(d, 1, [arb(x) for x in start])
+    off = _radius(theta)
+    while True:
+        theta = theta.mid()
+        s = Z * theta * scale
+        shift = max((s[i, 0] for i in range(n)), key=lambda x: float(x.mid())).mid()
+        e = [(s[i, 0] - shift).exp() for i in range(n)]
+        g = T * arb_mat(n, 1, e) / sum(e[1:], e[0])
+        yield theta, off, g
+        theta = theta + g * C1
+        off = factor * off + _radius(theta)
+
+
+def run(context: Context, w: Row, steps: int, kept: set[int]) -> tuple[dict[int, Point], list[Ball]]:
     """Descent with `steps` layers: points after the layers in `kept`, and the distance of directions after every layer.
 
     Raises
     ------
     Undecided : the step size is too large for errors to add.
     """
-    if not is_nonexpansive(context):
+    if growth(context) > 1:
         raise Undecided("step diam^2 / 4 > 2: errors may grow from layer to layer", "take a smaller step size")
     n, d = context.n, context.d
     with ctx.workprec(BITS):
         Z = arb_mat([[arb(x) for x in row] for row in context.Z])
-        T, scale, C1 = Z.transpose(), -arb(context.C2), arb(context.C1)
-        target = arb_mat(1, d, [arb(x) for x in w]) if w else None
-        size = _norm(target) if target is not None else None
-        theta = arb_mat(d, 1, [arb(x) for x in context.theta])
-        off = _radius(theta)
+        target = arb_mat(1, d, [arb(x) for x in w])
+        size, slopes = _norm(target), arb(0)
         curvature = upper(arb(context.C2 * diameter_squared(context) / 4))
-        theta, slopes = theta.mid(), arb(0)
         points: dict[int, Point] = {}
         distances: list[Ball] = []
-        for t in range(1, steps + 1):
-            s = Z * theta * scale
-            shift = max((s[i, 0] for i in range(n)), key=lambda x: float(x.mid())).mid()
-            e = [(s[i, 0] - shift).exp() for i in range(n)]
-            g = T * arb_mat(n, 1, e) / sum(e[1:], e[0])
-            moved = theta + g * C1
-            # g at the exact iterate differs from that at the point that is followed by at most C2 diam^2 / 4 times the distance
-            slopes += _norm(g) + _symmetric(off * curvature)
-            theta, off = moved.mid(), off + _radius(moved)
-            exact = arb_mat(d, 1, [theta[k, 0] + _symmetric(off) for k in range(d)])
-            norm = _norm(exact)
-            if target is not None and size is not None:
+        for t, (theta, off, g) in zip(range(steps + 1), follow(context, context.theta), strict=False):
+            if t > 0:
+                exact = arb_mat(d, 1, [theta[k, 0] + _symmetric(off) for k in range(d)])
+                norm = _norm(exact)
                 cosine = (target * exact)[0, 0] / (norm * size)
                 distances.append((2 - 2 * cosine).nonnegative_part().sqrt())
-            if t in kept:
-                margins = Z * exact
-                least = margins[0, 0]
-                for i in range(1, n):
-                    least = least.min(margins[i, 0])
-                distance = distances[-1] if distances else arb(0, 2)
-                entries = tuple(exact[k, 0] for k in range(d))
-                points[t] = Point(t, distance, least / norm, norm, slopes, entries)
+                if t in kept:
+                    margins = Z * exact
+                    least = margins[0, 0]
+                    for i in range(1, n):
+                        least = least.min(margins[i, 0])
+                    entries = tuple(exact[k, 0] for k in range(d))
+                    points[t] = Point(t, distances[-1], least / norm, norm, slopes, entries)
+            # g at the exact iterate differs from that at the point that is followed by at most C2 diam^2 / 4 times the distance
+            slopes += _norm(g) + _symmetric(off * curvature)
         return points, distances
 
 

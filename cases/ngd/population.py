@@ -97,7 +97,7 @@ def minimiser_claim(d: int, s: Fraction) -> Claim:
     statement = (
         f"For infinitely many examples in d = {d} dimensions, sigma = {s} and a teacher of rate 1, the training loss of two "
         f"scalars has exactly one stationary point with any C1 and {STRIP[0]} <= C2 <= {STRIP[1]}, and is least there: C1 is from "
-        "`C1_low` to `C1_high` and C2 from `C2_low` to `C2_high`."
+        "`C1_low` to `C1_high` and C2 from `low` to `high`."
     )
     id = f"enclosure/minimiser/d={d},s={s}"
     parameters = {"d": d, "sigma": to_text(s)}
@@ -114,7 +114,7 @@ def minimiser_claim(d: int, s: Fraction) -> Claim:
     if not bracket or unsettled is not None:
         reason = "no change of sign is proved" if not bracket else f"a second one is not excluded near C2 = {unsettled}"
         return undecided(id, statement, "population", reason, parameters=parameters)
-    bounds = {"C1_low": below(lower(C1)), "C1_high": above(upper(C1)), "C2_low": below(low), "C2_high": above(high)}
+    bounds = {"C1_low": below(lower(C1)), "C1_high": above(upper(C1)), "low": below(low), "high": above(high)}
     return certified(id, statement, "population", parameters=parameters, bounds=bounds)
 
 
@@ -164,9 +164,9 @@ def zero_claim(n: int, d: int, s: Fraction) -> Claim:
     texts = [to_text(Fraction(x * grid // 1 if k % 2 == 0 else -(-x * grid // 1), grid)) for k, x in enumerate(ends)]
     statement = (
         f"For n = {n} examples in d = {d} dimensions, sigma = {s} and a teacher of rate 1, the training loss at V = W = 0 is from "
-        "`loss_low` to `loss_high` and its derivative in C1 from `slope_low` to `slope_high`."
+        "`low` to `high` and its derivative in C1 from `slope_low` to `slope_high`."
     )
-    names = ("loss_low", "loss_high", "slope_low", "slope_high")
+    names = ("low", "high", "slope_low", "slope_high")
     return certified(
         f"enclosure/zero/n={n},d={d},s={s}",
         statement,

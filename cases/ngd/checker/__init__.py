@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from certify.checker.cases.ngd.batch import check_minimiser as check_batch
+from certify.checker.cases.ngd.batch import check_scaling
+from certify.checker.cases.ngd.depth import check_depth
 from certify.checker.cases.ngd.identities import check_identity
 from certify.checker.cases.ngd.layers import check_layers, check_mask
+from certify.checker.cases.ngd.lemma import check_lemma
+from certify.checker.cases.ngd.population import check_minimiser, check_zero
 from certify.checker.cases.ngd.separation import (
     check_angle,
     check_count,
@@ -21,12 +26,18 @@ CHECKS = {
     "identity/layers": check_layers,
     "identity/effective-layers": check_layers,
     "identity/rmsnorm-layers": check_layers,
+    "identity/lemma": check_lemma,
+    "identity/scaling": check_scaling,
     "margin/mask": check_mask,
     "margin/max-margin": check_max_margin,
     "margin/rate": check_rate,
     "order/count": check_count,
     "enclosure/angle": check_angle,
     "enclosure/decomposition": check_decomposition,
+    "enclosure/depth": check_depth,
+    "enclosure/minimiser": check_minimiser,
+    "enclosure/batch-minimiser": check_batch,
+    "enclosure/zero": check_zero,
 }
 
 __all__ = ["CHECKS", "require_subject"]
