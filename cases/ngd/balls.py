@@ -1,7 +1,7 @@
 """The layer and the descent in ball arithmetic, each by its own formula, over many layers.
 
-`attention` multiplies the full matrices of the transformer; `descent` is the textbook step on the loss. Neither knows the other.
-The precision is chosen before a run, from how fast balls can grow (`bits_for`).
+`attention` multiplies the full matrices of the transformer; `descent` is the textbook step on the loss. Neither knows
+the other. The precision is chosen before a run, from how fast balls can grow (`bits_for`).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def gradient(context: Context, theta: Balls, scale: Any) -> tuple[Ball, Balls]:
 
 
 def descent(context: Context, theta: Balls, scale: Any, step: Any) -> Balls:
-    """One step of descent on the loss of scale theta, divided by its value: theta - step grad L(scale theta) / L(scale theta)."""
+    """One step of descent on the loss of scale theta, divided by it: theta - step grad L(scale theta) / L(scale theta)."""
     value, slopes = gradient(context, theta, scale)
     return [t - arb(step) * g / value for t, g in zip(theta, slopes, strict=True)]
 
@@ -115,7 +115,7 @@ def effective_apart(context: Context) -> Iterator[Balls]:
 
 
 def rmsnorm_apart(context: Context) -> Iterator[Balls]:
-    """Layers whose attention output is root-mean-square normed and scaled by C1 / sqrt(2 d), minus descent by unit gradients."""
+    """Layers whose attention output is root-mean-square normed and scaled by C1 / sqrt(2 d), minus descent by g / |g|."""
     d, n = context.d, context.n
     H, (V, W) = embedding(context), weights(context)
     theta = [arb(x) for x in context.theta]
@@ -146,8 +146,8 @@ def greatest_radius(
 ) -> tuple[Fraction, int] | None:
     """A radius within which 0 is the middle of every difference, at the first precision that gives at most `RADIUS`.
 
-    The radius of a ball around 0 that holds the enclosure, and the bits; None if some enclosure excludes 0, or no precision up to
-    `most` is enough.
+    The radius of a ball around 0 that holds the enclosure, and the bits; None if some enclosure excludes 0, or no precision
+    up to `most` is enough.
     """
     while bits <= most:
         with ctx.workprec(bits):

@@ -89,10 +89,13 @@ def _minimiser(batch: Batch) -> Claim:
     rate = eta / d
     factor = max(abs(1 - rate * mu), abs(1 - rate * most))
     if tight is None or mu <= 0 or factor >= 1:
-        return undecided(id, statement, "batch", "Krawczyk's test or the eigenvalues do not decide", parameters=parameters)
-    first, second = tight
-    bounds = {"C1_low": below(lower(first)), "C1_high": above(upper(first))}
-    bounds |= {"low": below(lower(second)), "high": above(upper(second)), "radius": to_text(RADIUS)}
+        return undecided(
+            id, statement, "batch", "Krawczyk's test or the eigenvalues do not decide", parameters=parameters
+        )
+    # the box of the test rather than its image, which is narrower than one number of binary64
+    ends = [(x - _HALF_WIDTH, x + _HALF_WIDTH) for x in middle]
+    bounds = {"C1_low": below(ends[0][0]), "C1_high": above(ends[0][1])}
+    bounds |= {"low": below(ends[1][0]), "high": above(ends[1][1]), "radius": to_text(RADIUS)}
     bounds |= {"mu": to_hex(relaxed_down(float(mu))), "factor": to_hex(relaxed_up(float(factor)))}
     return certified(id, statement, "batch", parameters=parameters, bounds=bounds)
 
@@ -160,8 +163,8 @@ def _scaling(batch: Batch) -> Claim:
         return sum(((c * u - rate * g) ** 2 for u, g in pairs), ring.constant(0))
 
     statement = (
-        f"For every batch of {K} contexts in {d} dimensions, the training loss of two scalars with a teacher of rate alpha is at "
-        "(alpha C1, C2) alpha^2 times that with rate 1 at (C1, C2); so minimisers are (alpha c1, c2) with the same c1 and c2."
+        f"For every batch of {K} contexts in {d} dimensions, the training loss of two scalars with a teacher of rate alpha is "
+        "at (alpha C1, C2) alpha^2 times that with rate 1 at (C1, C2): minimisers are (alpha c1, c2) with the same c1 and c2."
     )
     id, parameters = f"identity/scaling/K={K},d={d}", {"K": K, "d": d}
     if loss(alpha * C, alpha) != alpha * alpha * loss(C, ring.constant(1)):

@@ -9,7 +9,7 @@ from certify.cases.kernel import trace_kernel
 from certify.cases.kernels import CaseKernel, case_report, kernel_claims
 from certify.cases.ngd.batch import batch_claims
 from certify.cases.ngd.corpus import demonstration
-from certify.cases.ngd.depth import depth_claim
+from certify.cases.ngd.depth import depth_claims
 from certify.cases.ngd.equalities import MOST_SYMBOLS, enclosure_claims, identity_claims
 from certify.cases.ngd.layer import layer
 from certify.cases.ngd.lemma import MOST_DIMENSIONS, lemma_claim
@@ -56,7 +56,9 @@ class Ngd(Case):
     def demo(self, progress: Progress) -> tuple[Saved, str]:
         """Contexts by the generator of `corpus`, which names them."""
         saved = demonstration()
-        sentence = "Contexts of 5 to 500 labelled examples, a batch of eight, and the training problem of a layer of attention"
+        sentence = (
+            "Contexts of 5 to 500 labelled examples, a batch of eight, and the training problem of a layer of attention"
+        )
         return saved, sentence
 
     def _layers(self, context: Context, kernel: CaseKernel, options: Options) -> list[Claim]:
@@ -67,7 +69,7 @@ class Ngd(Case):
         for name in options.formats or FORMATS:
             format = format_named(name)
             local = kernel_claims(kernel, format, options, center="theta", radius=options.radius)
-            claims += [*local, depth_claim(context, kernel, format, local[0])]
+            claims += [*local, *depth_claims(context, kernel, format, local[0])]
         return claims
 
     def _training(self, state: State, progress: Progress, done: int, tasks: int) -> list[Claim]:
@@ -108,7 +110,8 @@ def _counts(claim: Claim) -> bool:
     """Whether the verdict rests on a claim: not on comparisons, nor on formats that are not enough or counts not reached."""
     if claim.parameters.get("method") in ("majorant", "adjoint"):
         return False
-    return claim.kind not in ("rounding", "range", "order") or claim.verdict is Verdict.CERTIFIED
+    by_format = claim.kind in ("rounding", "range", "order") or "format" in claim.parameters
+    return not by_format or claim.verdict is Verdict.CERTIFIED
 
 
 CASE = Ngd()

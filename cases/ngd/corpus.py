@@ -27,7 +27,8 @@ def dataset(n: int, d: int, seed: int) -> Dataset:
     """`n` examples in `d` dimensions, every entry a multiple of 1/32 of at most 2 in magnitude.
 
     A linear congruential generator, s -> (1103515245 s + 12345) mod 2^31 from s = 7919 seed + 12345, gives the integers
-    (s >> 16) mod 129 - 64. The first d are theta*; then each d are an x, skipped if <x, theta*> = 0, and z = sign<x, theta*> x/32.
+    (s >> 16) mod 129 - 64. The first d are theta*; then each d are an x, skipped if <x, theta*> = 0, and
+    z = sign<x, theta*> x/32.
     """
     stream = _integers(seed)
     star = list(islice(stream, d))
@@ -56,7 +57,16 @@ def gaussian(n: int, d: int, seed: int) -> Dataset:
 
 
 #: Rational points of the unit sphere of three dimensions: the last number divides the others.
-SPHERE = ((2, 3, 6, 7), (1, 2, 2, 3), (3, 0, 4, 5), (1, 4, 8, 9), (-2, 6, 9, 11), (6, -6, 7, 11), (3, 4, -12, 13), (-2, 5, 14, 15))
+SPHERE = (
+    (2, 3, 6, 7),
+    (1, 2, 2, 3),
+    (3, 0, 4, 5),
+    (1, 4, 8, 9),
+    (-2, 6, 9, 11),
+    (6, -6, 7, 11),
+    (3, 4, -12, 13),
+    (-2, 5, 14, 15),
+)
 
 
 def context(
@@ -104,7 +114,9 @@ def demonstration() -> Saved:
     parts = [
         context("small", small, (3, 0, 4), 5, C1="1/4", layers=50),
         context("scaled", small, (3, 0, 4), 5, C1="3/2", C2="1/2", layers=20),
-        context("lemma", Dataset(dataset(5, 3, 3).Z / 4, dataset(5, 3, 3).star), (2, 3, 6), 7, C1="5/4", C2="3/4", layers=1),
+        context(
+            "lemma", Dataset(dataset(5, 3, 3).Z / 4, dataset(5, 3, 3).star), (2, 3, 6), 7, C1="5/4", C2="3/4", layers=1
+        ),
         context("margin-a", small, (0, 0, 0), C1="1/10", steps=20000),
         context("margin-b", dataset(20, 4, 1), (0, 0, 0, 0), C1="1/10", steps=20000),
         context("normal-60", gaussian(60, 20, 11), [0] * 20, C1="1/64", steps=2000),

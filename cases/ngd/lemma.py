@@ -51,7 +51,7 @@ def gradients(Z: list[list[Any]], theta: list[Any], V: arb_mat, W: arb_mat) -> t
 
 
 def proxy_gradient(context: Context) -> tuple[Any, Any]:
-    """The gradient in (C1, C2) of |C1 sum_i p_i z_i - (1/n) sum_i e^{-<z_i, theta>} z_i|^2 with p = softmax(-C2 <z_i, theta>)."""
+    """The gradient in (C1, C2) of |C1 sum p_i z_i - (1/n) sum e^{-<z_i, theta>} z_i|^2, p = softmax(-C2 <z_i, theta>)."""
     d, Z = context.d, [[arb(x) for x in row] for row in context.Z]
     s = [arb(sum(x * y for x, y in zip(row, context.theta, strict=True))) for row in context.Z]
     e = [(-arb(context.C2) * x).exp() for x in s]
@@ -88,8 +88,8 @@ def lemma_claim(context: Context) -> Claim:
     """The structure of the averaged gradient at one context."""
     statement = (
         f"At context {context.name}, the gradients in V and W of the squared distance to a teacher of rate 1, averaged over the "
-        f"context turned by all signed permutations of its {context.d} coordinates, are (dC1/{context.d}) [[0, 0], [I, 0]] and "
-        f"-(dC2/{context.d}) [[0, I], [0, 0]] for the gradient (dC1, dC2) of the loss of two scalars: the enclosures of all "
+        f"context turned by all signed permutations of its {context.d} coordinates, are (dC1/{context.d}) [[0, 0], [I, 0]] "
+        f"and -(dC2/{context.d}) [[0, I], [0, 0]] for the gradient (dC1, dC2) of the loss of two scalars: the enclosures of all "
         "differences contain 0 and reach at most `radius` from it; this alone is no proof of equality."
     )
     id, parameters = f"identity/lemma/{context.name}", {"context": context.name}

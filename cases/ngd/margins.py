@@ -2,8 +2,8 @@ r"""The max-margin separator of a context, exactly, and how near descent has com
 
 **Max margin.** Let w = sum_{i in S} lam_i z_i with lam >= 0, <z_i, w> = 1 on S and >= 1 elsewhere. Then the largest margin
 max_{|u| = 1} min_i <z_i, u> is gamma = 1/|w|, attained at w/|w| only. Proof: in README.md#max-margin.
-The support S is guessed in floating point (Lawson and Hanson's nonnegative least squares, from scipy); everything else is solved
-and verified in rationals.
+The support S is guessed in floating point (Lawson and Hanson's nonnegative least squares, from scipy); everything else is
+solved and verified in rationals.
 
 **Descent over many layers** is followed by points: theta_{t+1} is the middle of an enclosure of a step from the point theta_t.
 Where step diam^2 / 4 <= 2 a step brings no two points further apart (README.md#non-expansive), so the distance to the exact

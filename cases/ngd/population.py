@@ -1,9 +1,10 @@
 r"""The training problem of two scalars for infinitely many examples: its only minimiser in a strip, in a small box (C9, C12).
 
 One layer with C = (C1, k) is trained to do a step of plain descent with rate alpha = 1. With n -> infinity its output is
-theta_0 + C1 U_k, that of the teacher theta_0 + G, where (README.md#population) for c = <theta*, theta_0>, h(x) = phi(x) / Phi(-x),
-U_k = -s^2 k theta_0 + s h(s k c) theta*, G = 2 e^{s^2/2} Phi(-s c) (-s^2 theta_0 + s h(s c) theta*), and c has a density
-proportional to (1 - c^2)^{(d-3)/2}. The loss is quadratic in C1, so stationary points have C1 = <U, G>/<U, U> (or <U, G> = 0), and
+theta_0 + C1 U_k, that of the teacher theta_0 + G, where (README.md#population) for c = <theta*, theta_0>,
+h(x) = phi(x) / Phi(-x), U_k = -s^2 k theta_0 + s h(s k c) theta*, G = 2 e^{s^2/2} Phi(-s c) (-s^2 theta_0 + s h(s c) theta*),
+and c has a density proportional to (1 - c^2)^{(d-3)/2}. The loss is quadratic in C1, so stationary points have
+C1 = <U, G>/<U, U> or <U, G> = 0, and
 
     F(k) = <U', G><U, U> - <U, G><U', U> = 0,   <X, Y> = E_c X . Y,
 
@@ -96,8 +97,8 @@ def minimiser_claim(d: int, s: Fraction) -> Claim:
     problem = Population(d, s)
     statement = (
         f"For infinitely many examples in d = {d} dimensions, sigma = {s} and a teacher of rate 1, the training loss of two "
-        f"scalars has exactly one stationary point with any C1 and {STRIP[0]} <= C2 <= {STRIP[1]}, and is least there: C1 is from "
-        "`C1_low` to `C1_high` and C2 from `low` to `high`."
+        f"scalars has exactly one stationary point with any C1 and {STRIP[0]} <= C2 <= {STRIP[1]}, and is least there: C1 is "
+        "from `C1_low` to `C1_high` and C2 from `low` to `high`."
     )
     id = f"enclosure/minimiser/d={d},s={s}"
     parameters = {"d": d, "sigma": to_text(s)}
@@ -132,8 +133,8 @@ def _guess(problem: Population) -> Fraction:
 def _unsettled(problem: Population) -> float | None:
     """Where in the strip more than one zero of F is not excluded; None if nowhere.
 
-    Once F is not positive it is negative from there on: a piece on which F has a sign keeps it, on the others F falls. So it has
-    one zero at most in the strip.
+    Once F is not positive it is negative from there on: a piece on which F has a sign keeps it, on the others F falls. So it
+    has one zero at most in the strip.
     """
     step = (STRIP[1] - STRIP[0]) / _PIECES
     stack = [(STRIP[0] + i * step, STRIP[0] + (i + 1) * step) for i in range(_PIECES)]
@@ -163,8 +164,8 @@ def zero_claim(n: int, d: int, s: Fraction) -> Claim:
     grid = 1 << _LOSS_BITS
     texts = [to_text(Fraction(x * grid // 1 if k % 2 == 0 else -(-x * grid // 1), grid)) for k, x in enumerate(ends)]
     statement = (
-        f"For n = {n} examples in d = {d} dimensions, sigma = {s} and a teacher of rate 1, the training loss at V = W = 0 is from "
-        "`low` to `high` and its derivative in C1 from `slope_low` to `slope_high`."
+        f"For n = {n} examples in d = {d} dimensions, sigma = {s} and a teacher of rate 1, the training loss at V = W = 0 is "
+        "from `low` to `high` and its derivative in C1 from `slope_low` to `slope_high`."
     )
     names = ("low", "high", "slope_low", "slope_high")
     return certified(

@@ -18,6 +18,7 @@ from certify.errors import Undecided
 
 #: Exact numbers are written out up to so many characters.
 _MOST_CHARACTERS = 900
+_PROMISED = "where theta_0 = 0 and C1 C2 max|z_i|^2 <= 1"
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,8 @@ def angle_claim(found: Separation, point: Point) -> Claim:
     """How far the direction is from the separator, and its own margin."""
     name, layers = found.context.name, point.layers
     statement = (
-        f"At context {name}, after {layers} layers, the distance of the unit vector along theta from the max-margin one is "
-        "from `low` to `high`, and its least margin min_i <z_i, u> is from `margin_low` to `margin_high`."
+        f"At context {name}, after {layers} layers, the distance of the unit vector along theta from the max-margin one "
+        "is from `low` to `high`, and its least margin min_i <z_i, u> is from `margin_low` to `margin_high`."
     )
     return certified(
         f"enclosure/angle/{name}/L={layers}",
@@ -124,9 +125,9 @@ def decomposition_claim(found: Separation, point: Point) -> Claim:
         theta = list(point.theta)
         whole, statistical = _distance(theta, star), _distance(w, star)
     statement = (
-        f"At context {name}, after {layers} layers, of the unit vectors u along theta, v of largest margin and s along theta*, "
-        "|u - s| is from `low` to `high`, |v - s| from `statistical_low` to `statistical_high`, and |u - v| + |v - s| "
-        "exceeds |u - s| by at least `gap`."
+        f"At context {name}, after {layers} layers, of unit vectors u along theta, v of largest margin, s along theta*, "
+        "|u - s| is from `low` to `high`, |v - s| from `statistical_low` to `statistical_high`, and "
+        "|u - v| + |v - s| exceeds |u - s| by at least `gap`."
     )
     gap = lower(point.distance) + lower(statistical) - upper(whole)
     return certified(
@@ -165,7 +166,7 @@ def rate_claim(found: Separation, point: Point) -> Claim:
         after = (step * gamma * point.slopes - owed) / (arb(context.C2) * point.norm)
         gap = lower(point.margin - after.max(before))
     statement = (
-        f"At context {name}, where theta_0 = 0 and C1 C2 max|z_i|^2 <= 1, the least margin of the unit vector along theta after "
+        f"At context {name}, {_PROMISED}, the least margin of the unit vector along theta after "
         f"{layers} layers is at least `margin`; README.md#rate promises at least `before` without running them and `after` "
         "from the norms of their gradients, both less than it by at least `gap`."
     )
@@ -189,9 +190,10 @@ def count_claim(found: Separation, accuracy: Fraction) -> Claim:
         layers = _deficit(context) / arb(context.step * found.separator.squared * share)
         predicted = -int((-layers).floor().unique_fmpz())
     statement = (
-        f"At context {name}, where theta_0 = 0 and C1 C2 max|z_i|^2 <= 1, the unit vector along theta is first at most {accuracy} "
-        f"from the max-margin one after exactly `attained` layers, and after `settled` to {context.steps} layers always is, but "
-        "not one layer earlier; README.md#rate predicts it after `predicted` layers and from then on, later than `settled` by `gap`."
+        f"At context {name}, {_PROMISED}, the unit vector along theta is first at most {accuracy} "
+        "from the max-margin one after exactly `attained` layers, and from `settled` to "
+        f"{context.steps} layers always is, but not one layer earlier; README.md#rate predicts it after "
+        "`predicted` layers and from then on, later than `settled` by `gap`."
     )
     id = f"order/count/{name}/eps={accuracy}"
     parameters = {"context": name, "accuracy": to_text(accuracy)}
@@ -199,7 +201,7 @@ def count_claim(found: Separation, accuracy: Fraction) -> Claim:
     if not within[-1]:
         reason = f"it is not within {accuracy} after {context.steps} layers, the most that are run; predicted after {predicted}"
         return undecided(id, statement, "rate", reason, parameters=parameters)
-    attained, settled = within.index(True) + 1, len(within) - (within[::-1] + [False]).index(False) + 1
+    attained, settled = within.index(True) + 1, len(within) - ([*within[::-1], False]).index(False) + 1
     if settled >= predicted:
         return undecided(id, statement, "rate", "it is not earlier than predicted", parameters=parameters)
     counts = {"attained": attained, "settled": settled, "predicted": predicted, "gap": predicted - settled}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from certify.checker.boxes import ball_of, positive_on
 from certify.checker.cases.ngd.layers import ball, exact
 from certify.checker.cases.ngd.polynomials import plus, times, var
 from certify.checker.cases.ngd.setting import THEOREM, control, require_certified, rows
+from flint import arb, arb_series, ctx
+
+from certify.checker.boxes import ball_of, positive_on
 from certify.checker.document import (
     Beyond,
     Claim,
@@ -20,7 +22,6 @@ from certify.checker.document import (
     require_lower,
     require_upper,
 )
-from flint import arb, arb_series, ctx
 
 _MOST_BOXES = 4000
 
@@ -33,7 +34,9 @@ class Batch:
         theta = rows(context, "batch_theta", "int64", 2)
         below = rows(context, "batch_denominator", "int64", 1)
         eta = control(context, "batch_eta")
-        fits = len(Z) == len(theta) == len(below) > 0 and all(len(z[0]) == len(t) for z, t in zip(Z, theta, strict=True))
+        fits = len(Z) == len(theta) == len(below) > 0 and all(
+            len(z[0]) == len(t) for z, t in zip(Z, theta, strict=True)
+        )
         if not fits or eta <= 0 or min(below) < 1:
             raise Rejected("the tensors of the batch do not fit together, or batch_eta is not positive")
         self.K, self.d, self.rate = len(Z), len(theta[0]), eta / len(theta[0])
@@ -91,8 +94,11 @@ def check_minimiser(claim: Claim, context: Any) -> Finding:
             slopes.append(B[0] * (B[0] * A[1] - 2 * A[0] * B[1]))
         if not (slopes[0] < 0 and slopes[1] > 0):
             raise Rejected("no stationary point is proved to be in its intervals")
-        A, B = batch.coefficients(ball_of((low, high)), 1)
+        # B / A, by its value in the middle and its derivative: it is nearly constant on the interval
+        A, B = batch.coefficients(ball((low + high) / 2), 1)
         C1 = B[0] / A[0]
+        A, B = batch.coefficients(ball_of((low, high)), 2)
+        C1 += (B[1] * A[0] - B[0] * A[1]) / (A[0] * A[0]) * ball_of(((low - high) / 2, (high - low) / 2))
     require_lower(claim, "C1_low", exact(C1.lower()))
     require_upper(claim, "C1_high", exact(C1.upper()))
     least, most = max(mu, (1 - factor) / rate), (1 + factor) / rate
@@ -115,8 +121,8 @@ def check_scaling(claim: Claim, context: Any) -> Finding:
     """|alpha C1 u - alpha g|^2 = alpha^2 |C1 u - g|^2, summed over the entries of a batch."""
     K, d = (integer(claim["parameters"].get(name), 1, 500, name) for name in ("K", "d"))
     statement = (
-        f"For every batch of {K} contexts in {d} dimensions, the training loss of two scalars with a teacher of rate alpha is at "
-        "(alpha C1, C2) alpha^2 times that with rate 1 at (C1, C2); so minimisers are (alpha c1, c2) with the same c1 and c2."
+        f"For every batch of {K} contexts in {d} dimensions, the training loss of two scalars with a teacher of rate alpha is "
+        "at (alpha C1, C2) alpha^2 times that with rate 1 at (C1, C2): minimisers are (alpha c1, c2) with the same c1 and c2."
     )
     words = {"statement": statement, "theorem": f"{THEOREM}batch", "semantics": "real"}
     agrees(claim, context, id=f"identity/scaling/K={K},d={d}", parameters=("K", "d"), **words)
@@ -131,4 +137,3 @@ def check_scaling(claim: Claim, context: Any) -> Finding:
         if times(left, left) != times(alpha, alpha, right, right):
             raise Rejected("the polynomials differ")
     return proved(claim)
-

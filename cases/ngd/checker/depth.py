@@ -7,12 +7,13 @@ from math import inf, lcm, nextafter
 from typing import Any
 
 from certify.checker.cases.ngd.layers import Layer, exact
-from certify.checker.cases.ngd.setting import THEOREM, Examples, examples, require_certified, rows
+from certify.checker.cases.ngd.setting import THEOREM, Examples, examples, layers_of, require_certified, rows
+from flint import arb, ctx, fmpq
+
 from certify.checker.document import Beyond, Claim, Finding, Rejected, agrees, proved, require_upper
 from certify.checker.kernels import values_of
 from certify.checker.rounding import Running
 from certify.checker.setting import POINT, Setting
-from flint import arb, ctx, fmpq
 
 _BITS, _MOST_LAYERS = 144, 2000
 
@@ -25,14 +26,16 @@ def check_depth(claim: Claim, context: Any) -> Finding:
         raise Rejected("it rests on no rounding claim of its kernel at the state")
     setting = Setting(local, context)
     kernel, format, order = (local["parameters"].get(key) for key in ("kernel", "format", "order"))
+    layers = layers_of(claim, given.layers)
     statement = (
-        f"From the start of context {given.name}, {given.layers} layers of the kernel {kernel} in {format}, each "
-        "applied to what the one before it returned, return theta within a distance from `low` to `high` (Euclidean norm) of the exact layers."
+        f"From the start of context {given.name}, {layers} layers of the kernel {kernel} in {format}, each "
+        "applied to what the one before it returned, return theta within a distance from `low` to `high` (Euclidean) of the "
+        "exact layers."
     )
     agrees(
         claim,
         context,
-        id=f"enclosure/depth/{format}/{order}/kernel={kernel}",
+        id=f"enclosure/depth/{format}/{order}/L={layers}/kernel={kernel}",
         semantics=setting.semantics,
         parameters=("context", "layers", "format", "order", "kernel", "local"),
         bounds=("low", "high"),
@@ -41,15 +44,15 @@ def check_depth(claim: Claim, context: Any) -> Finding:
         assumptions=setting.assumptions,
     )
     require_certified(claim)
-    named = {"context": given.name, "layers": given.layers, "format": format, "order": order, "kernel": kernel}
+    named = {"context": given.name, "format": format, "order": order, "kernel": kernel}
     if any(claim["parameters"][key] != x for key, x in named.items()) or kernel != f"layer-{given.name}":
         raise Rejected("its parameters are not those of its context and kernel")
-    if given.layers > _MOST_LAYERS:
+    if layers > _MOST_LAYERS:
         raise Beyond("so many layers are too much for this checker")
     require_kernel(setting, given, context)
     if claim["bounds"]["low"] != "0":
         raise Rejected("the least distance that is proved is 0")
-    own = _off(setting, given, [Fraction(x) for x in setting.subject.inputs["theta"]])
+    own = _off(setting, given, layers, [Fraction(x) for x in setting.subject.inputs["theta"]])
     require_upper(claim, "high", own)
     return proved(claim, high=own)
 
@@ -75,14 +78,14 @@ def growth(given: Examples) -> Fraction:
     return max(Fraction(1), given.C1 * given.C2 * Fraction(widest, 4 * scale**2) - 1)
 
 
-def _off(setting: Setting, given: Examples, start: list[Fraction]) -> Fraction:
+def _off(setting: Setting, given: Examples, layers: int, start: list[Fraction]) -> Fraction:
     """A bound of the error after all layers, in which the exact iterates are enclosed around points."""
     factor, program = growth(given), setting.program
     names = [name for name, support in program.inputs.items() for _ in support]
     entries = [k for support in program.inputs.values() for k in support]
     values = values_of(program, setting.subject)
     off, unsure, at = Fraction(0), Fraction(0), start
-    for _ in range(given.layers):
+    for _ in range(layers):
         reach = off + unsure
         ends = [(_down(x - reach), _up(x + reach)) for x in at]
         lower, upper = (

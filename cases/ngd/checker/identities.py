@@ -19,6 +19,7 @@ from certify.checker.cases.ngd.polynomials import (
     var,
 )
 from certify.checker.cases.ngd.setting import THEOREM, require_certified
+
 from certify.checker.document import Beyond, Claim, Finding, Rejected, agrees, integer, proved
 
 _MOST = 200

@@ -7,6 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from certify.checker.cases.ngd.setting import THEOREM, Examples, examples, require_certified
+from flint import arb, ctx, fmpq
+
 from certify.checker.document import (
     Beyond,
     Claim,
@@ -18,7 +20,6 @@ from certify.checker.document import (
     require_lower,
     require_upper,
 )
-from flint import arb, ctx, fmpq
 
 _MOST_BITS = 1 << 13
 _WORDS = {
@@ -80,9 +81,7 @@ def _layers(layer: Layer, count: int) -> Iterator[Vector]:
     starts = [[arb(0)] * layer.d, [ball(x) for x in layer.given.theta]]
     pairs = [(start, start) for start in starts]
     for _ in range(count):
-        pairs = [
-            (_sum(a, layer.attention(a, layer.n)), layer.descent(b, layer.C2, layer.C1)) for a, b in pairs
-        ]
+        pairs = [(_sum(a, layer.attention(a, layer.n)), layer.descent(b, layer.C2, layer.C1)) for a, b in pairs]
         yield [x - y for a, b in pairs for x, y in zip(a, b, strict=True)]
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from certify.checker.cases.ngd.layers import ball, exact
 from certify.checker.cases.ngd.setting import THEOREM, Examples, examples, require_certified
-from certify.checker.document import Beyond, Claim, Finding, Rejected, agrees, number, proved, require_upper
 from flint import arb, arb_series, ctx
+
+from certify.checker.document import Beyond, Claim, Finding, Rejected, agrees, number, proved, require_upper
 
 _BITS, _MOST = 288, 40
 
@@ -73,8 +74,8 @@ def check_lemma(claim: Claim, context: Any) -> Finding:
     d = given.d
     statement = (
         f"At context {given.name}, the gradients in V and W of the squared distance to a teacher of rate 1, averaged over the "
-        f"context turned by all signed permutations of its {d} coordinates, are (dC1/{d}) [[0, 0], [I, 0]] and "
-        f"-(dC2/{d}) [[0, I], [0, 0]] for the gradient (dC1, dC2) of the loss of two scalars: the enclosures of all "
+        f"context turned by all signed permutations of its {d} coordinates, are (dC1/{d}) [[0, 0], [I, 0]] "
+        f"and -(dC2/{d}) [[0, I], [0, 0]] for the gradient (dC1, dC2) of the loss of two scalars: the enclosures of all "
         "differences contain 0 and reach at most `radius` from it; this alone is no proof of equality."
     )
     words = {"statement": statement, "theorem": f"{THEOREM}lemma", "semantics": "real"}
@@ -90,7 +91,10 @@ def check_lemma(claim: Claim, context: Any) -> Finding:
         worst = number("0")
         for row, column in product(range(2 * d), repeat=2):
             wanted = (first / d if row == column + d else arb(0), -second / d if column == row + d else arb(0))
-            found = [sum((x.in_V(row, column) for x in group), arb(0)), sum((x.in_W(row, column) for x in group), arb(0))]
+            found = [
+                sum((x.in_V(row, column) for x in group), arb(0)),
+                sum((x.in_W(row, column) for x in group), arb(0)),
+            ]
             for a, b in zip(found, wanted, strict=True):
                 difference = a / len(group) - b
                 if not difference.contains(0):

@@ -51,10 +51,7 @@ def derivative(p: Poly, name: str) -> Poly:
 
 def substituted(p: Poly, values: dict[str, Poly]) -> Poly:
     """With polynomials for variables."""
-    terms = ({(): c} for c in p.values())
-    return plus(
-        *(times(c, *(values.get(x, var(x)) for x in monomial)) for c, monomial in zip(terms, p, strict=True))
-    )
+    return plus(*(times(c, *(values.get(x, var(x)) for x in monomial)) for monomial, c in p.items()))
 
 
 class Exponentials:

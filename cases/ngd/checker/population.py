@@ -6,9 +6,11 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from certify.checker.boxes import ball_of
 from certify.checker.cases.ngd.layers import ball, exact
 from certify.checker.cases.ngd.setting import THEOREM, require_certified, table
+from flint import acb, acb_series, arb, ctx
+
+from certify.checker.boxes import ball_of
 from certify.checker.document import (
     Beyond,
     Claim,
@@ -21,7 +23,6 @@ from certify.checker.document import (
     require_lower,
     require_upper,
 )
-from flint import acb, acb_series, arb, ctx
 
 _LOW, _HIGH = Fraction(1, 2), Fraction(2)
 _SMALLEST = Fraction(1, 4096)
@@ -32,8 +33,8 @@ Series = Any
 class Training:
     """Infinitely many examples of variance s^2 in d dimensions, in the plane of a = theta_0 and b orthogonal to it.
 
-    There theta* = (c, sqrt(1 - c^2)) with c = sin x, U = (s h c - s^2 k, s h sqrt(1 - c^2)) for h = phi(s k c) / Phi(-s k c), and
-    G = e^{s^2/2} (s q c - s^2 r, s q sqrt(1 - c^2)) for r = 2 Phi(-s c) and q = 2 phi(s c).
+    There theta* = (c, sqrt(1 - c^2)) with c = sin x, U = (s h c - s^2 k, s h sqrt(1 - c^2)) for h = phi(s k c) / Phi(-s k c),
+    and G = e^{s^2/2} (s q c - s^2 r, s q sqrt(1 - c^2)) for r = 2 Phi(-s c) and q = 2 phi(s c).
     """
 
     def __init__(self, d: int, s: Fraction) -> None:
@@ -106,8 +107,8 @@ def check_minimiser(claim: Claim, context: Any) -> Finding:
         raise Rejected("its problem is none of the state")
     statement = (
         f"For infinitely many examples in d = {d} dimensions, sigma = {s} and a teacher of rate 1, the training loss of two "
-        f"scalars has exactly one stationary point with any C1 and {_LOW} <= C2 <= {_HIGH}, and is least there: C1 is from "
-        "`C1_low` to `C1_high` and C2 from `low` to `high`."
+        f"scalars has exactly one stationary point with any C1 and {_LOW} <= C2 <= {_HIGH}, and is least there: C1 is "
+        "from `C1_low` to `C1_high` and C2 from `low` to `high`."
     )
     bounds = ("low", "high", "C1_low", "C1_high")
     words = {"statement": statement, "theorem": f"{THEOREM}population", "semantics": "real"}
@@ -145,8 +146,8 @@ def check_zero(claim: Claim, context: Any) -> Finding:
     if (n, d, s.numerator, s.denominator) not in table(context, "closed"):
         raise Rejected("its problem is none of the state")
     statement = (
-        f"For n = {n} examples in d = {d} dimensions, sigma = {s} and a teacher of rate 1, the training loss at V = W = 0 is from "
-        "`low` to `high` and its derivative in C1 from `slope_low` to `slope_high`."
+        f"For n = {n} examples in d = {d} dimensions, sigma = {s} and a teacher of rate 1, the training loss at V = W = 0 is "
+        "from `low` to `high` and its derivative in C1 from `slope_low` to `slope_high`."
     )
     bounds = ("low", "high", "slope_low", "slope_high")
     words = {"statement": statement, "theorem": f"{THEOREM}closed-forms", "semantics": "real"}
@@ -167,7 +168,7 @@ def check_zero(claim: Claim, context: Any) -> Finding:
             p, q = problem.teacher(x)
             return (p * x.sin() + q * x.cos()) * ball(s) * (2 / arb.pi()).sqrt()
 
-        # E |z|^2 e^{-t <z, theta>} over a full normal law, which a uniform theta makes of the half: e^{t^2 v / 2} (d v + t^2 v^2)
+        # E |z|^2 e^{-t <z, theta>} over a full normal law, which a uniform theta makes of the half
         same = [(v * t * t / 2).exp() * (d * v + t * t * v * v) for t in (1, 2)]
         pairs = [problem.mean(f, 2.0**-200) / total for f in (along, squared)]
         slope, loss = ((a + (n - 1) * b) / n for a, b in zip(same, pairs, strict=True))

@@ -10,6 +10,8 @@ from typing import Any
 
 from certify.checker.cases.ngd.layers import ball, exact
 from certify.checker.cases.ngd.setting import THEOREM, Examples, examples, layers_of, require_certified, rows
+from flint import arb, arb_mat, ctx, fmpq, fmpq_mat, fmpz_mat
+
 from certify.checker.document import (
     Beyond,
     Claim,
@@ -23,10 +25,9 @@ from certify.checker.document import (
     require_shape,
     require_upper,
 )
-from flint import arb, arb_mat, ctx, fmpq, fmpq_mat, fmpz_mat
 
 _BITS = 144
-_MOST_WORK = 4_000_000
+_MOST_WORK = 8_000_000
 _PROMISED = "where theta_0 = 0 and C1 C2 max|z_i|^2 <= 1"
 
 
@@ -85,10 +86,19 @@ def check_max_margin(claim: Claim, context: Any) -> Finding:
         f"At context {given.name} the largest margin of a unit vector, the maximum of min_i <z_i, u> over |u| = 1, is at least "
         "`margin` and at most `most`, and its square is the rational number that the support given determines."
     )
-    _agree(claim, context, given, "margin/max-margin/{}", statement, "max-margin", ("margin", "most"), optional=("squared",))
+    _agree(
+        claim,
+        context,
+        given,
+        "margin/max-margin/{}",
+        statement,
+        "max-margin",
+        ("margin", "most"),
+        optional=("squared",),
+    )
     squared = geometry(context, given).squared
     low, high = number(claim["bounds"]["margin"]), number(claim["bounds"]["most"])
-    if not 0 < low or not low * low <= squared <= high * high:
+    if not low > 0 or not low * low <= squared <= high * high:
         raise Rejected("the square of the largest margin is not between the squares of its bounds")
     if "squared" in claim["bounds"] and number(claim["bounds"]["squared"]) != squared:
         raise Rejected("its square is another number")
@@ -152,8 +162,8 @@ def check_angle(claim: Claim, context: Any) -> Finding:
     given = examples(context, claim["parameters"].get("context"))
     layers = layers_of(claim, given.steps)
     statement = (
-        f"At context {given.name}, after {layers} layers, the distance of the unit vector along theta from the max-margin one is "
-        "from `low` to `high`, and its least margin min_i <z_i, u> is from `margin_low` to `margin_high`."
+        f"At context {given.name}, after {layers} layers, the distance of the unit vector along theta from the max-margin one "
+        "is from `low` to `high`, and its least margin min_i <z_i, u> is from `margin_low` to `margin_high`."
     )
     bounds = ("low", "high", "margin_low", "margin_high")
     _agree(claim, context, given, "enclosure/angle/{}/L=" + str(layers), statement, "angle", bounds, "layers")
@@ -203,8 +213,9 @@ def check_count(claim: Claim, context: Any) -> Finding:
         raise Rejected("its accuracy is none of the state")
     statement = (
         f"At context {given.name}, {_PROMISED}, the unit vector along theta is first at most {accuracy} "
-        f"from the max-margin one after exactly `attained` layers, and after `settled` to {given.steps} layers always is, but "
-        "not one layer earlier; README.md#rate predicts it after `predicted` layers and from then on, later than `settled` by `gap`."
+        "from the max-margin one after exactly `attained` layers, and from `settled` to "
+        f"{given.steps} layers always is, but not one layer earlier; README.md#rate predicts it after "
+        "`predicted` layers and from then on, later than `settled` by `gap`."
     )
     bounds = ("attained", "settled", "predicted", "gap")
     id = "order/count/{}/eps=" + str(accuracy)
@@ -234,9 +245,9 @@ def check_decomposition(claim: Claim, context: Any) -> Finding:
     given = examples(context, claim["parameters"].get("context"))
     layers = layers_of(claim, given.steps)
     statement = (
-        f"At context {given.name}, after {layers} layers, of the unit vectors u along theta, v of largest margin and s along theta*, "
-        "|u - s| is from `low` to `high`, |v - s| from `statistical_low` to `statistical_high`, and |u - v| + |v - s| "
-        "exceeds |u - s| by at least `gap`."
+        f"At context {given.name}, after {layers} layers, of unit vectors u along theta, v of largest margin, s along theta*, "
+        "|u - s| is from `low` to `high`, |v - s| from `statistical_low` to `statistical_high`, and "
+        "|u - v| + |v - s| exceeds |u - s| by at least `gap`."
     )
     bounds = ("low", "high", "statistical_low", "statistical_high", "gap")
     id = "enclosure/decomposition/{}/L=" + str(layers)
