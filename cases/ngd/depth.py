@@ -12,11 +12,11 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from certify.cases.claims import semantics_of
 from certify.cases.kernels import CaseKernel
 from certify.cases.ngd.balls import upper
 from certify.cases.ngd.margins import BITS, follow, growth
 from certify.cases.ngd.state import Context, rational
+from certify.cases.programs import semantics_of
 from flint import ctx
 
 from certify.arithmetic import Format
@@ -48,11 +48,9 @@ def _errors(context: Context, kernel: CaseKernel, format: Format) -> tuple[list[
         for theta, uncertain, _ in islice(follow(context, start), context.layers):
             region = _around(traced.inputs["Z"], [theta[k, 0] for k in range(context.d)], off + uncertain)
             bounds = running(traced.graph, format, region, libm=kernel.libm)
-            if bounds.first_overflow() is not None:
-                return (
-                    found,
-                    f"in layer {len(found) + 1} nothing is proved of {bounds.graph.describe(bounds.first_overflow())}",
-                )
+            risk = bounds.first_overflow()
+            if risk is not None:
+                return found, f"in layer {len(found) + 1} nothing is proved of {bounds.graph.describe(risk)}"
             off = Fraction(round_up(factor * off + Fraction(float(bounds.norm_of("0")))))
             found.append(off)
     return found, ""
