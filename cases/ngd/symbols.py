@@ -20,7 +20,10 @@ Matrix = list[list[Poly]]
 
 @dataclass
 class Ring:
-    """Polynomials in the entries of one context with n examples in d dimensions, and in `spare` exponentials."""
+    """Polynomials in the entries of one context with n examples in d dimensions, and in exponentials.
+
+    `spare` is how many of these an identity needs that holds; one that does not may need as many on either side.
+    """
 
     n: int
     d: int
@@ -31,7 +34,7 @@ class Ring:
         n, d = self.n, self.d
         names = [f"z{i}_{k}" for i in range(n) for k in range(d)]
         names += [f"t{k}_{j}" for k in range(d) for j in range(n + 1)] + ["C1", "C2", "alpha"]
-        ctx = fmpq_mpoly_ctx.get(names + [f"e{m}" for m in range(self.spare)], Ordering.degrevlex)
+        ctx = fmpq_mpoly_ctx.get(names + [f"e{m}" for m in range(2 * self.spare)], Ordering.degrevlex)
         gens = ctx.gens()
         self.one, self.zero = ctx.constant(1), ctx.constant(0)
         self.Z: Matrix = [list(gens[i * d : i * d + d]) for i in range(n)]
