@@ -11,6 +11,7 @@ from certify.cases.ngd.batch import batch_claims
 from certify.cases.ngd.corpus import demonstration
 from certify.cases.ngd.depth import depth_claims
 from certify.cases.ngd.equalities import MOST_SYMBOLS, enclosure_claims, identity_claims
+from certify.cases.ngd.execution import program_claim
 from certify.cases.ngd.layer import layer
 from certify.cases.ngd.lemma import MOST_DIMENSIONS, lemma_claim
 from certify.cases.ngd.population import minimiser_claim, zero_claim
@@ -64,6 +65,8 @@ class Ngd(Case):
     def _layers(self, context: Context, kernel: CaseKernel, options: Options) -> list[Claim]:
         """Equality over the layers of one context, and their rounding in every format."""
         claims = enclosure_claims(context)
+        if context.n * context.d <= MOST_SYMBOLS:
+            claims.append(program_claim(context, kernel, float(fraction(context.C1)), float(fraction(context.C2))))
         if context.d <= MOST_DIMENSIONS:
             claims.append(lemma_claim(context))
         for name in options.formats or FORMATS:

@@ -90,8 +90,8 @@ def lemma_claim(context: Context) -> Claim:
         f"At context {context.name}, the gradients in V and W of the squared distance to a teacher of rate 1, averaged over "
         "the context turned by all signed permutations of its coordinates, are "
         f"(dC1/{context.d}) [[0, 0], [I, 0]] and -(dC2/{context.d}) [[0, I], [0, 0]] for the gradient (dC1, dC2) of the loss "
-        "of two scalars: the enclosures of all differences contain 0 and reach at most `radius` from it; this alone is no proof "
-        "of equality."
+        "of two scalars: the enclosures of all differences contain 0 and reach at most `radius` from it; this alone is no "
+        "proof of equality."
     )
     id, parameters = f"identity/lemma/{context.name}", {"context": context.name}
     with ctx.workprec(_BITS):

@@ -33,14 +33,15 @@ class Ring:
     def __post_init__(self) -> None:
         n, d = self.n, self.d
         names = [f"z{i}_{k}" for i in range(n) for k in range(d)]
-        names += [f"t{k}_{j}" for k in range(d) for j in range(n + 1)] + ["C1", "C2", "alpha"]
+        names += [f"t{k}_{j}" for k in range(d) for j in range(n + 1)] + ["C1", "C2", "alpha", "largest", "lowered"]
         ctx = fmpq_mpoly_ctx.get(names + [f"e{m}" for m in range(2 * self.spare)], Ordering.degrevlex)
         gens = ctx.gens()
         self.one, self.zero = ctx.constant(1), ctx.constant(0)
         self.Z: Matrix = [list(gens[i * d : i * d + d]) for i in range(n)]
         rest = gens[n * d :]
         self.T: Matrix = [list(rest[k * (n + 1) : (k + 1) * (n + 1)]) for k in range(d)]
-        self.C1, self.C2, self.alpha = gens[len(names) - 3 : len(names)]
+        #: of a kernel: its largest score, and the exponential of minus that
+        self.C1, self.C2, self.alpha, self.largest, self.lowered = gens[len(names) - 5 : len(names)]
         self.exponentials = gens[len(names) :]
 
     @property

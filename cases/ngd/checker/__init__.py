@@ -9,6 +9,7 @@ from certify.checker.cases.ngd.identities import check_identity
 from certify.checker.cases.ngd.layers import check_layers, check_mask
 from certify.checker.cases.ngd.lemma import check_lemma
 from certify.checker.cases.ngd.population import check_minimiser, check_zero
+from certify.checker.cases.ngd.programs import check_program
 from certify.checker.cases.ngd.separation import (
     check_angle,
     check_count,
@@ -27,6 +28,7 @@ CHECKS = {
     "identity/effective-layers": check_layers,
     "identity/rmsnorm-layers": check_layers,
     "identity/lemma": check_lemma,
+    "identity/program": check_program,
     "identity/scaling": check_scaling,
     "margin/mask": check_mask,
     "margin/max-margin": check_max_margin,

@@ -7,6 +7,7 @@ from math import inf, lcm, nextafter
 from typing import Any
 
 from certify.checker.cases.ngd.layers import Layer, exact
+from certify.checker.cases.ngd.programs import require_layer
 from certify.checker.cases.ngd.setting import THEOREM, Examples, examples, layers_of, require_certified, rows
 from flint import arb, ctx, fmpq
 
@@ -50,6 +51,7 @@ def check_depth(claim: Claim, context: Any) -> Finding:
     if layers > _MOST_LAYERS:
         raise Beyond("so many layers are too much for this checker")
     require_kernel(setting, given, context)
+    require_layer(setting.program, given, context)
     if claim["bounds"]["low"] != "0":
         raise Rejected("the least distance that is proved is 0")
     own = _off(setting, given, layers, [Fraction(x) for x in setting.subject.inputs["theta"]])

@@ -76,8 +76,8 @@ def check_lemma(claim: Claim, context: Any) -> Finding:
         f"At context {given.name}, the gradients in V and W of the squared distance to a teacher of rate 1, averaged over "
         "the context turned by all signed permutations of its coordinates, are "
         f"(dC1/{d}) [[0, 0], [I, 0]] and -(dC2/{d}) [[0, I], [0, 0]] for the gradient (dC1, dC2) of the loss "
-        "of two scalars: the enclosures of all differences contain 0 and reach at most `radius` from it; this alone is no proof "
-        "of equality."
+        "of two scalars: the enclosures of all differences contain 0 and reach at most `radius` from it; this alone is no "
+        "proof of equality."
     )
     words = {"statement": statement, "theorem": f"{THEOREM}lemma", "semantics": "real"}
     agrees(claim, context, id=f"identity/lemma/{given.name}", parameters=("context",), bounds=("radius",), **words)

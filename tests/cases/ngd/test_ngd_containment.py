@@ -31,7 +31,12 @@ STATES = [pytest.param(6, id="6"), pytest.param(200, id="200", marks=pytest.mark
 REAL = ("float16", "bfloat16", "float32", "float64")
 EMULATED = ("float16", "bfloat16", "tf32", "e4m3", "e5m2", "float32")
 #: Numbers of 16 bits are multiplied and added in float32 by torch, and the total is rounded once.
-ORDERS = {"float16": "any-order:float32", "bfloat16": "any-order:float32", "float32": "any-order", "float64": "any-order"}
+ORDERS = {
+    "float16": "any-order:float32",
+    "bfloat16": "any-order:float32",
+    "float32": "any-order",
+    "float64": "any-order",
+}
 
 
 def state(seed: int, name: str) -> tuple[np.ndarray, np.ndarray, float, float]:
@@ -50,7 +55,9 @@ def state(seed: int, name: str) -> tuple[np.ndarray, np.ndarray, float, float]:
 def exact_layer(Z: np.ndarray, theta: np.ndarray, C1: float, C2: float) -> list[Any]:
     """By the full matrices of the oracle, as balls."""
     n, d = Z.shape
-    H = arb_mat([[arb(x) for x in row] + [arb(0)] for row in Z.T.tolist()] + [[0] * n + [arb(x)] for x in theta.tolist()])
+    H = arb_mat(
+        [[arb(x) for x in row] + [arb(0)] for row in Z.T.tolist()] + [[0] * n + [arb(x)] for x in theta.tolist()]
+    )
     V, W = arb_mat(2 * d, 2 * d), arb_mat(2 * d, 2 * d)
     for k in range(d):
         V[d + k, k], W[k, d + k] = arb(C1), arb(-C2)

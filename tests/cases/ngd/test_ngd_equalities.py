@@ -82,7 +82,9 @@ def test_mask_matters_everywhere_here() -> None:
 
 def test_averaged_gradient_keeps_the_structure(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the context of the demo; and changes of sign alone are not enough."""
-    saved = corpus.context("a", corpus.Dataset(corpus.dataset(5, 3, 3).Z / 4, np.ones(3)), (2, 3, 6), 7, C1="5/4", C2="3/4")
+    saved = corpus.context(
+        "a", corpus.Dataset(corpus.dataset(5, 3, 3).Z / 4, np.ones(3)), (2, 3, 6), 7, C1="5/4", C2="3/4"
+    )
     context = context_of("a", saved)
     assert lemma.lemma_claim(context).verdict == "certified"
     good = list(lemma.signed_permutations(3))

@@ -44,7 +44,9 @@ def test_minimiser_is_where_the_slope_changes_sign() -> None:
     claim = population.minimiser_claim(20, Fraction(1))
     bounds = {name: parse(text) for name, text in claim.bounds.items()}
     assert claim.verdict == "certified"
-    assert bounds["high"] - bounds["low"] < Fraction(1, 10**12) and bounds["C1_high"] - bounds["C1_low"] < Fraction(1, 10**12)
+    assert bounds["high"] - bounds["low"] < Fraction(1, 10**12) and bounds["C1_high"] - bounds["C1_low"] < Fraction(
+        1, 10**12
+    )
     with mpmath.workdps(25):
         middle = float(bounds["low"])
         assert reduced_slope(20, 1.0, middle - 1e-5) < 0 < reduced_slope(20, 1.0, middle + 1e-5)
