@@ -17,6 +17,7 @@ from certify.cases.ngd.lemma import MOST_DIMENSIONS, lemma_claim
 from certify.cases.ngd.population import minimiser_claim, zero_claim
 from certify.cases.ngd.separation import separation_claims
 from certify.cases.ngd.state import Context, State, fraction, state_of
+from certify.cases.ngd.trained import trained_claims, trained_kernel
 
 from certify.arithmetic import format_named
 from certify.certificate import Claim, Report, Verdict
@@ -39,15 +40,18 @@ class Ngd(Case):
         tasks = len(state.contexts) + len(state.population) + len(state.closed) + 1
         claims: list[Claim] = []
         kernels: list[CaseKernel] = []
-        sizes = {(c.n, c.d) for c in state.contexts if c.layers and c.n * c.d <= MOST_SYMBOLS}
+        sizes = {(c.n, c.d) for c in state.contexts if c.layers and not c.V and c.n * c.d <= MOST_SYMBOLS}
         for n, d in sorted(sizes):
             claims += identity_claims(n, d)
         for done, context in enumerate(state.contexts):
             progress(done, tasks, f"context {context.name}")
-            if context.layers:
-                kernel = layer_kernel(saved, context, options.order)
-                kernels.append(kernel)
-                claims += self._layers(context, kernel, options)
+            if context.V and context.W:
+                kernels.append(trained_kernel(saved, context, options.order))
+                claims += trained_claims(context, context.V, context.W) if context.layers else []
+                claims += _rounding(kernels[-1], options)
+            elif context.layers:
+                kernels.append(layer_kernel(saved, context, options.order))
+                claims += self._layers(context, kernels[-1], options)
             if context.steps:
                 claims += separation_claims(context, state.accuracies)
         claims += self._training(state, progress, len(state.contexts), tasks)
@@ -107,6 +111,12 @@ def layer_kernel(saved: Saved, context: Context, order: str) -> CaseKernel:
         )
     traced = trace_kernel(lambda Z, theta: layer(Z, theta, C1, C2), inputs, order=order, name="layer")
     return CaseKernel(f"layer-{context.name}", traced, {"Z": f"Z.{context.name}", "theta": f"start.{context.name}"})
+
+
+def _rounding(kernel: CaseKernel, options: Options) -> list[Claim]:
+    """Rounding and range of a kernel in every format."""
+    formats = [format_named(name) for name in options.formats or FORMATS]
+    return [x for f in formats for x in kernel_claims(kernel, f, options, center="theta", radius=options.radius)]
 
 
 def _counts(claim: Claim) -> bool:

@@ -5,7 +5,6 @@ It runs on NumPy arrays, on traced ones and, where said, on tensors of torch.
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ Array = Any
 """A NumPy array of any float type, a traced array, or a tensor of torch."""
 
 
-def layer(Z: Array, theta: Array, C1: float, C2: float, xp: ModuleType = np) -> Array:
+def layer(Z: Array, theta: Array, C1: float, C2: float, xp: Any = np) -> Array:
     """What one masked layer makes of the bottom block of the last column, theta.
 
     These are the operations of `attention` for that column, without the multiplications by the zeros of V and W.
@@ -32,7 +31,20 @@ def layer(Z: Array, theta: Array, C1: float, C2: float, xp: ModuleType = np) -> 
     return theta + (p @ Z) * C1
 
 
-def looped(Z: Array, theta: Array, C1: float, C2: float, layers: int, xp: ModuleType = np) -> Array:
+def trained(Z: Array, theta: Array, V: Array, W: Array, xp: Any = np) -> Array:
+    """The same for any weights V and W (2 d, 2 d), of which the blocks for keys (z_i; 0) and a query (0; theta) count.
+
+    So this is one layer of `attention` on `embedding`. Further layers also change the columns of the context, unless the other
+    blocks are 0.
+    """
+    d = theta.shape[0]
+    s = Z @ (W[:d, d:] @ theta)
+    p = xp.exp(s - xp.max(s))
+    p = p / xp.sum(p)
+    return theta + V[d:, :d] @ (p @ Z)
+
+
+def looped(Z: Array, theta: Array, C1: float, C2: float, layers: int, xp: Any = np) -> Array:
     """That many layers with the same parameters."""
     for _ in range(layers):
         theta = layer(Z, theta, C1, C2, xp)

@@ -186,6 +186,13 @@ def within(distances: list[Ball], accuracy: Fraction) -> list[bool]:
     return found
 
 
+def apart(a: list[Any], b: list[Any]) -> Ball:
+    """|a/|a| - b/|b||, enclosed."""
+    products = [sum((x * y for x, y in zip(p, q, strict=True)), arb(0)) for p, q in ((a, b), (a, a), (b, b))]
+    cosine = products[0] / (products[1] * products[2]).sqrt()
+    return (2 - 2 * cosine).nonnegative_part().sqrt()
+
+
 def _symmetric(radius: Fraction) -> Ball:
     return arb(0, _up(radius))
 

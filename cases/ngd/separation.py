@@ -56,7 +56,7 @@ def separation_claims(context: Context, accuracies: tuple[Fraction, ...]) -> lis
     except Undecided as error:
         id, parameters = f"margin/max-margin/{context.name}", {"context": context.name}
         return [undecided(id, _largest(context.name), "max-margin", str(error), parameters=parameters)]
-    claims = [max_margin_claim(found)]
+    claims = [max_margin_claim(context, found.separator)]
     for point in found.points.values():
         claims.append(angle_claim(found, point))
         if context.star:
@@ -75,23 +75,23 @@ def _largest(name: str) -> str:
     )
 
 
-def max_margin_claim(found: Separation) -> Claim:
+def max_margin_claim(context: Context, found: Separator) -> Claim:
     """The largest margin, by an exact dual solution."""
-    squared = fraction(found.separator.squared)
+    squared = fraction(found.squared)
     with ctx.workprec(BITS):
-        gamma = arb(found.separator.squared).sqrt()
+        gamma = arb(found.squared).sqrt()
     bounds = {"margin": below(lower(gamma)), "most": above(upper(gamma))}
     exact = str(squared)
     if len(exact) <= _MOST_CHARACTERS:
         bounds["squared"] = to_text(squared)
-    name = found.context.name
+    name = context.name
     return certified(
         f"margin/max-margin/{name}",
         _largest(name),
         "max-margin",
         parameters={"context": name},
         bounds=bounds,
-        witness={"support": list(found.separator.support)},
+        witness={"support": list(found.support)},
     )
 
 
@@ -123,7 +123,7 @@ def decomposition_claim(found: Separation, point: Point) -> Claim:
         star = [arb(x) for x in context.star or []]
         w = [arb(x) for x in found.separator.w]
         theta = list(point.theta)
-        whole, statistical = _distance(theta, star), _distance(w, star)
+        whole, statistical = margins.apart(theta, star), margins.apart(w, star)
     statement = (
         f"At context {name}, after {layers} layers, of unit vectors u along theta, v of largest margin, s along theta*, "
         "|u - s| is from `low` to `high`, |v - s| from `statistical_low` to `statistical_high`, and "
@@ -207,10 +207,3 @@ def count_claim(found: Separation, accuracy: Fraction) -> Claim:
     counts = {"attained": attained, "settled": settled, "predicted": predicted, "gap": predicted - settled}
     bounds = {key: str(count) for key, count in counts.items()}
     return certified(id, statement, "rate", parameters=parameters, bounds=bounds)
-
-
-def _distance(a: list[Any], b: list[Any]) -> Any:
-    """|a/|a| - b/|b||, enclosed."""
-    products = [sum((x * y for x, y in zip(p, q, strict=True)), arb(0)) for p, q in ((a, b), (a, a), (b, b))]
-    cosine = products[0] / (products[1] * products[2]).sqrt()
-    return (2 - 2 * cosine).nonnegative_part().sqrt()

@@ -6,6 +6,7 @@ A file holds any number of contexts. That of NAME (letters, digits and hyphens) 
 - `theta.NAME` (d,) int64, over the control `denominator.NAME`: the start of the layers, exactly;
 - `start.NAME` (d,) binary64: the same for kernels, each entry the nearest number;
 - `star.NAME` (d,) binary64, which may be left out: the separator that labelled the examples, of any length;
+- `V.NAME` and `W.NAME` (2 d, 2 d) binary64, which may be left out: trained weights, which then stand for C1 and C2;
 
 and the controls `C1.NAME`, `C2.NAME` (rational, positive), `layers.NAME` (how many are compared with descent; 0 for none) and
 `steps.NAME` (how many are run for claims about margins; 0 for none). Beside contexts there may be
@@ -33,7 +34,7 @@ from certify.states import Saved
 Row = list[Any]
 Rows = list[Row]
 CONTROLS = ("denominator", "C1", "C2", "layers", "steps")
-_TENSOR = re.compile(r"(Z|theta|start|star)\.([a-z0-9-]{1,40})")
+_TENSOR = re.compile(r"(Z|theta|start|star|V|W)\.([a-z0-9-]{1,40})")
 _OTHERS = {"accuracies", "population", "closed", "batch", "batch_theta", "batch_denominator"}
 _REMEDY = "see cases/ngd/README.md for what a state holds"
 
@@ -50,6 +51,8 @@ class Context:
     layers: int
     steps: int
     star: Row | None
+    V: Rows | None = None
+    W: Rows | None = None
 
     @property
     def n(self) -> int:
@@ -143,9 +146,12 @@ def _context(saved: Saved, name: str) -> Context:
     exact = [fmpq(int(x), int(denominator)) for x in theta]
     if [float(fraction(x)) for x in exact] != start.tolist():
         raise InputRejected(f"start.{name} is not theta.{name} rounded to nearest", "divide theta by the denominator")
-    rows = [[rational(x) for x in row] for row in Z.tolist()]
+    weights = [_array(saved, f"{key}.{name}", np.float64, 2) for key in "VW" if f"{key}.{name}" in saved.tensors]
+    if len(weights) == 1 or any(x.shape != (2 * d, 2 * d) for x in weights):
+        raise InputRejected(f"V.{name} and W.{name} are not two matrices of size {2 * d}", "give both, or neither")
+    rows, *trained = ([[rational(x) for x in row] for row in M.tolist()] for M in (Z, *weights))
     labels = None if star is None else [rational(x) for x in star.tolist()]
-    return Context(name, rows, exact, rational(C1), rational(C2), int(layers), int(steps), labels)
+    return Context(name, rows, exact, rational(C1), rational(C2), int(layers), int(steps), labels, *trained)
 
 
 def _batch(saved: Saved) -> Batch:

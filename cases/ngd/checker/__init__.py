@@ -18,6 +18,7 @@ from certify.checker.cases.ngd.separation import (
     check_rate,
 )
 from certify.checker.cases.ngd.setting import require_subject
+from certify.checker.cases.ngd.trained import check_structure, check_trained
 
 CHECKS = {
     "identity/step": check_identity,
@@ -37,6 +38,8 @@ CHECKS = {
     "enclosure/angle": check_angle,
     "enclosure/decomposition": check_decomposition,
     "enclosure/depth": check_depth,
+    "enclosure/structure": check_structure,
+    "enclosure/trained": check_trained,
     "enclosure/minimiser": check_minimiser,
     "enclosure/batch-minimiser": check_batch,
     "enclosure/zero": check_zero,

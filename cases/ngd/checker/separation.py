@@ -138,7 +138,7 @@ def _run(context: Any, given: Examples) -> Run:
         back, alpha, count = Z.transpose(), ball(step), range(given.n)
         start = arb_mat([[ball(given.C2 * x)] for x in given.theta])
         w = arb_mat([[ball(x) for x in here.w]])
-        w = w * (1 / _size(w))
+        w = w * (1 / size(w))
         middles, off, norms = [start.mid()], [_rounded(start)], []
         for _ in range(given.steps):
             scores = Z * middles[-1]
@@ -146,14 +146,14 @@ def _run(context: Any, given: Examples) -> Run:
             e = [(low - scores[i, 0]).exp() for i in count]
             g = back * arb_mat([[x] for x in e]) * (1 / sum(e, arb(0)))
             # |grad| of ln L changes by at most diam^2 / 4 times the distance
-            norms.append(_size(g) + arb(0, ball(off[-1] * here.diameter / 4).upper()))
+            norms.append(size(g) + arb(0, ball(off[-1] * here.diameter / 4).upper()))
             after = middles[-1] + g * alpha
             middles.append(after.mid())
             off.append(off[-1] + _rounded(after))
         found = Run(middles, off, [arb(0), *accumulate(norms)], w, [])
         for t in range(1, given.steps + 1):
             phi = found.phi(t)
-            found.distances.append(_apart(w, phi * (1 / _size(phi))))
+            found.distances.append(apart(w, phi * (1 / size(phi))))
         return found
 
 
@@ -169,8 +169,8 @@ def check_angle(claim: Claim, context: Any) -> Finding:
     _agree(claim, context, given, "enclosure/angle/{}/L=" + str(layers), statement, "angle", bounds, "layers")
     known = run(context, given)
     with ctx.workprec(_BITS):
-        own = _require_between(claim, "low", "high", known.distances[layers - 1])
-        own |= _require_between(claim, "margin_low", "margin_high", _margin(given, known.phi(layers)))
+        own = require_between(claim, "low", "high", known.distances[layers - 1])
+        own |= require_between(claim, "margin_low", "margin_high", _margin(given, known.phi(layers)))
     return proved(claim, **own)
 
 
@@ -193,7 +193,7 @@ def check_rate(claim: Claim, context: Any) -> Finding:
         margin = _margin(given, phi)
         before = gamma - (logarithm + ball(step * here.radius / 2)) / (ball(step * layers) * gamma)
         earned = ball(step) * (gamma * known.slopes[layers] - ball((here.radius - here.squared) / 2))
-        after = (earned - logarithm) / _size(phi)
+        after = (earned - logarithm) / size(phi)
         own = {
             "margin": exact(margin.lower()),
             "before": exact(before.lower()),
@@ -257,12 +257,12 @@ def check_decomposition(claim: Claim, context: Any) -> Finding:
     known = run(context, given)
     with ctx.workprec(_BITS):
         star = arb_mat([[ball(x) for x in given.star]])
-        star = star * (1 / _size(star))
+        star = star * (1 / size(star))
         phi = known.phi(layers)
-        whole = _apart(star, phi * (1 / _size(phi)))
-        statistical = _apart(star, known.w.transpose())
-        own = _require_between(claim, "low", "high", whole)
-        own |= _require_between(claim, "statistical_low", "statistical_high", statistical)
+        whole = apart(star, phi * (1 / size(phi)))
+        statistical = apart(star, known.w.transpose())
+        own = require_between(claim, "low", "high", whole)
+        own |= require_between(claim, "statistical_low", "statistical_high", statistical)
         gap = exact((known.distances[layers - 1] + statistical - whole).lower())
     require_lower(claim, "gap", gap)
     return proved(claim, gap=gap, **own)
@@ -292,7 +292,7 @@ def _promised(context: Any, given: Examples) -> Geometry:
     return here
 
 
-def _require_between(claim: Claim, low: str, high: str, own: Any) -> dict[str, Fraction]:
+def require_between(claim: Claim, low: str, high: str, own: Any) -> dict[str, Fraction]:
     """The claimed interval holds the checker's."""
     found = {low: exact(own.lower()), high: exact(own.upper())}
     require_lower(claim, low, found[low])
@@ -306,15 +306,16 @@ def _margin(given: Examples, phi: arb_mat) -> Any:
     least = products[0]
     for x in products[1:]:
         least = least.min(x)
-    return least / _size(phi)
+    return least / size(phi)
 
 
-def _apart(a: arb_mat, b: arb_mat) -> Any:
+def apart(a: arb_mat, b: arb_mat) -> Any:
     """Of unit vectors, a row and a column: sqrt(2 - 2 <a, b>)."""
     return (2 - 2 * (a * b)[0, 0]).max(arb(0)).sqrt()
 
 
-def _size(x: arb_mat) -> Any:
+def size(x: arb_mat) -> Any:
+    """The Euclidean norm of all entries."""
     return sum((y * y for y in x.entries()), arb(0)).sqrt()
 
 

@@ -12,7 +12,7 @@ from certify.checker.document import Beyond, Claim, Rejected, integer
 
 THEOREM = "cases/ngd/README.md#"
 _CONTROLS = ("denominator", "C1", "C2", "layers", "steps")
-_NAME = re.compile(r"(Z|theta|start|star)\.([a-z0-9-]{1,40})")
+_NAME = re.compile(r"(Z|theta|start|star|V|W)\.([a-z0-9-]{1,40})")
 #: Tensors beside those of contexts: element type and number of axes.
 _TABLES = {"accuracies": ("int64", 2), "population": ("int64", 2), "closed": ("int64", 2)}
 _BATCH = {"batch": ("float64", 3), "batch_theta": ("int64", 2), "batch_denominator": ("int64", 1)}
@@ -30,6 +30,7 @@ class Examples:
     layers: int
     steps: int
     star: list[Fraction] | None
+    trained: list[list[list[Fraction]]]
 
     @property
     def n(self) -> int:
@@ -63,7 +64,10 @@ def _examples(context: Any, name: str) -> Examples:
     star = rows(context, f"star.{name}", "float64", 1) if f"star.{name}" in context.saved.tensors else None
     if star is not None and len(star) != len(theta):
         raise Rejected(f"the shapes of the context {name} do not fit together")
-    return Examples(name, Z, exact, C1, C2, int(layers), int(steps), star)
+    trained = [rows(context, f"{key}.{name}", "float64", 2) for key in "VW" if f"{key}.{name}" in context.saved.tensors]
+    if len(trained) == 1 or any(len(row) != 2 * len(theta) for M in trained for row in [M, *M]):
+        raise Rejected(f"the trained weights of the context {name} do not fit together")
+    return Examples(name, Z, exact, C1, C2, int(layers), int(steps), star, trained)
 
 
 def rows(context: Any, name: str, dtype: str, axes: int) -> Any:

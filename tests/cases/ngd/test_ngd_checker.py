@@ -105,7 +105,7 @@ BUGS: list[tuple[str, Plant, str]] = [
     ("counted from one", instead(margins, "within", lambda good: lambda d, eps: good(d, eps)[1:]), "order/count"),
     (
         "a wrong index",
-        instead(separation, "_distance", lambda f: lambda a, b: f(a[::-1], b)),
+        instead(margins, "apart", lambda f: lambda a, b: f(a[::-1], b)),
         "enclosure/decomposition",
     ),
     ("a sign of the teacher", teacher(-1.0), "enclosure/zero"),
