@@ -114,7 +114,7 @@ def saved(V: Floats, W: Floats, n: int, d: int, scalars: Floats, layers: int) ->
     """Trained weights with a context of normal examples and a start on the sphere, to certify them at."""
     data = corpus.gaussian(n, d, 11)
     C1, C2 = (f"{round(float(x) * 1024)}/1024" for x in scalars)
-    start = [2, -1] * (d // 2)
+    start = ([2, -1] * d)[:d]
     context = corpus.context("trained", data, start, 8, C1=reduced(C1), C2=reduced(C2), layers=layers)
     return corpus.joined([context, Saved({"V.trained": V, "W.trained": W})])
 
@@ -183,7 +183,7 @@ def train_looped(L: int, *, steps: int, rate: float, n: int = 60, d: int = 20, K
     torch = _torch()
     generator = torch.Generator().manual_seed(seed)
     rng = np.random.Generator(np.random.PCG64(seed))
-    V, W = (0.02 * torch.randn(2 * d, 2 * d, generator=generator) for _ in range(2))
+    V, W = (0.01 * torch.randn(2 * d, 2 * d, generator=generator) for _ in range(2))
     V[d:, :d] += 0.1 * torch.eye(d)
     W[:d, d:] -= 0.1 * torch.eye(d)
     V.requires_grad_()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from certify.cases.case import Options
-from certify.cases.ngd import corpus
+from certify.cases.ngd import corpus, train
 from certify.cases.ngd.case import CASE
 from certify.cases.ngd.state import Context, state_of
 
@@ -24,16 +24,23 @@ OPTIONS = Options(order="any-order", formats=("float16", "float32"), samples=0)
 
 @cache
 def small() -> Saved:
-    """Two contexts, one with layers and one with steps, a batch and a problem of each kind."""
+    """Three contexts, with layers, steps and trained weights, a batch and a problem of each kind."""
     data = corpus.dataset(12, 3, 0)
     parts = [
         corpus.context("layers", data, (3, 0, 4), 5, C1="1/4", layers=6),
         corpus.context("steps", data, (0, 0, 0), C1="1/10", steps=60),
         corpus.batch(),
+        trained(),
     ]
     tables = {"population": [[20, 1, 1]], "closed": [[60, 20, 1, 1]], "accuracies": [[1, 2], [1, 5]]}
     arrays = {name: np.array(rows, dtype=np.int64) for name, rows in tables.items()}
     return corpus.joined([*parts, Saved(arrays)])
+
+
+def trained() -> Saved:
+    """A layer after thirty steps of training with small batches."""
+    curve = train.train_layer(8, 3, 1.0, steps=30, K=50)
+    return train.saved(curve.V, curve.W, 8, 3, curve.scalars[-1], layers=4)
 
 
 def context_of(name: str, saved: Saved | None = None) -> Context:

@@ -10,7 +10,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from certify.cases.ngd import balls, batch, case, corpus, depth, equalities, lemma, margins, population, separation
+from certify.cases.ngd import (
+    balls,
+    batch,
+    case,
+    corpus,
+    depth,
+    equalities,
+    lemma,
+    margins,
+    population,
+    separation,
+    trained,
+)
 from certify.cases.ngd.case import CASE
 from flint import arb
 from ngd_states import OPTIONS, Report, findings, healthy, only, report_on, small
@@ -108,6 +120,12 @@ BUGS: list[tuple[str, Plant, str]] = [
         instead(margins, "apart", lambda f: lambda a, b: f(a[::-1], b)),
         "enclosure/decomposition",
     ),
+    (
+        "no mask in the trained layers",
+        instead(trained, "attended", lambda f: lambda *a: f(*a, masked=False)),
+        "enclosure/trained",
+    ),
+    ("twice the input", instead(trained, "embedding", lambda f: lambda c: f(c) * 2), "enclosure/trained"),
     ("a sign of the teacher", teacher(-1.0), "enclosure/zero"),
     ("the teacher off by 2^-20", teacher(1 + 2.0**-20), "enclosure/minimiser"),
     ("twice the eigenvalue", instead(batch, "relaxed_down", lambda f: lambda x: 2 * f(x)), "enclosure/batch-minimiser"),
@@ -141,7 +159,7 @@ def narrowed(start: str) -> Saved:
         "enclosure/batch-minimiser": ["batch", "batch_theta", "batch_denominator"],
     }.get(start, ["accuracies"])
     layers = start.startswith(("identity", "enclosure/depth", "margin/mask"))
-    name = "layers" if layers else "steps"
+    name = "layers" if layers else "trained" if start == "enclosure/trained" else "steps"
     good = small()
     tensors = {k: v for k, v in good.tensors.items() if k.endswith(f".{name}") or k in keep}
     return Saved(tensors, {k: v for k, v in good.metadata.items() if k.endswith(f".{name}") or k.startswith("batch")})
