@@ -13,6 +13,8 @@ from typing import Any
 from certify.cases.ngd.state import Context, fraction
 from flint import arb, arb_mat, ctx
 
+from certify.errors import Undecided
+
 Ball = Any
 Balls = list[Any]
 #: Equality is enclosed to within this radius.
@@ -153,10 +155,9 @@ def greatest_radius(
         with ctx.workprec(bits):
             worst = Fraction(0)
             for differences in apart(context):
-                for x in differences:
-                    if not x.contains(0):
-                        return None
-                    worst = max(worst, upper(abs(x)))
+                if not all(x.contains(0) for x in differences):
+                    return None
+                worst = max([worst, *(upper(abs(x)) if x.is_finite() else 2 * RADIUS for x in differences)])
                 if worst > RADIUS:
                     break
             else:
@@ -177,7 +178,7 @@ def lower(x: Ball) -> Fraction:
 
 def _exact(x: Ball) -> Fraction:
     if not x.is_finite():
-        raise ArithmeticError("an enclosure is not finite; a higher precision may do")
+        raise Undecided("an enclosure is not finite", "take a context whose layers stay away from 0")
     m, e = x.man_exp()
     return Fraction(int(m)) * Fraction(2) ** int(e)
 

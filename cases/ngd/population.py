@@ -28,7 +28,8 @@ from certify.certificate import Claim, to_text
 
 #: C2 is looked for here, whatever C1.
 STRIP = (Fraction(1, 2), Fraction(2))
-_PIECES, _SMALLEST = 12, Fraction(1, 1024)
+#: It is cut into so many pieces, and these further, up to so many; an integral may take so many values of its integrand.
+_PIECES, _MOST_PIECES, _MOST_VALUES = 12, 200, 4000
 _HALF_WIDTH = Fraction(1, 1 << 46)
 _LOSS_BITS = 120
 _NAMES = ("U", "dU", "ddU", "G")
@@ -56,7 +57,9 @@ class Population:
                 (p, q), (r, t) = vectors[a], vectors[b]
                 return x.cos() ** (self.d - 2) * (p * r + q * t + c * (p * t + q * r))
 
-            found.append(acb.integral(integrand, -half, half, rel_tol=tolerance, abs_tol=tolerance).real)
+            found.append(
+                acb.integral(integrand, -half, half, rel_tol=tolerance, abs_tol=tolerance, eval_limit=_MOST_VALUES).real
+            )
         return found
 
     def _at(self, x: Any, k: Any) -> tuple[Any, list[tuple[Any, Any]]]:
@@ -138,11 +141,13 @@ def _unsettled(problem: Population) -> float | None:
     """
     step = (STRIP[1] - STRIP[0]) / _PIECES
     stack = [(STRIP[0] + i * step, STRIP[0] + (i + 1) * step) for i in range(_PIECES)]
+    pieces = 0
     while stack:
         low, high = stack.pop()
+        pieces += 1
         if problem.is_settled(low, high):
             continue
-        if high - low < _SMALLEST:
+        if pieces >= _MOST_PIECES:
             return float(low)
         middle = (low + high) / 2
         stack += [(low, middle), (middle, high)]

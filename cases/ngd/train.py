@@ -128,12 +128,12 @@ def reduced(text: str) -> str:
 
 def shifted(rng: np.random.Generator, law: str, n: int, d: int) -> tuple[Floats, Floats]:
     """One context (n, d) of x = Sigma x~ with entries of x~ from a law, and its separator."""
-    draw = {
+    laws: dict[str, Callable[[], Floats]] = {
         "normal": lambda: rng.standard_normal((n, d)),
         "Laplace": lambda: rng.laplace(size=(n, d)),
         "uniform on [0, 1]": lambda: rng.random((n, d)),
-    }[law]
-    X, star = draw() @ sigma(rng, d), on_sphere(rng, 1, d)[0]
+    }
+    X, star = laws[law]() @ sigma(rng, d), on_sphere(rng, 1, d)[0]
     return X * np.sign(X @ star)[:, None], star
 
 

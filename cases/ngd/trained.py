@@ -48,7 +48,7 @@ def structure_claim(context: Context, V: Rows, W: Rows) -> Claim:
     C1 = sum((V[d + k][k] for k in range(d)), fmpq(0)) / d
     C2 = -sum((W[k][d + k] for k in range(d)), fmpq(0)) / d
     with ctx.workprec(128):
-        bounds = {}
+        bounds: dict[str, str] = {}
         for name, M, c in (("", V, C1), ("W_", W, C2)):
             whole = sum((x * x for row in M for x in row), fmpq(0))
             # the projection on the structure is c times a matrix whose square has the trace d

@@ -22,7 +22,8 @@ _BITS, _MOST_LAYERS = 144, 2000
 def check_depth(claim: Claim, context: Any) -> Finding:
     """Errors are at most q times those before, plus the rounding of one layer, layer by layer."""
     given = examples(context, claim["parameters"].get("context"))
-    local = context.claims.get(claim["parameters"].get("local"))
+    name = claim["parameters"].get("local")
+    local = context.claims.get(name) if isinstance(name, str) else None
     if local is None or local["kind"] != "rounding" or local["parameters"].get("region") != POINT:
         raise Rejected("it rests on no rounding claim of its kernel at the state")
     setting = Setting(local, context)

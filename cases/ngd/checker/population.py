@@ -25,7 +25,7 @@ from certify.checker.document import (
 )
 
 _LOW, _HIGH = Fraction(1, 2), Fraction(2)
-_SMALLEST = Fraction(1, 4096)
+_MOST_PIECES, _MOST_VALUES = 200, 4000
 _TERMS = 3
 Series = Any
 
@@ -67,7 +67,7 @@ class Training:
         def weighted(x: Any, _: bool) -> Any:
             return f(x) * x.cos() ** (self.d - 2)
 
-        return acb.integral(weighted, -half, half, abs_tol=tolerance, rel_tol=tolerance).real
+        return acb.integral(weighted, -half, half, abs_tol=tolerance, rel_tol=tolerance, eval_limit=_MOST_VALUES).real
 
     def products(self, k: Any, order: int, tolerance: float) -> list[list[Any]]:
         """In row i <U_i, U_j> from j = i on and, last, <U_i, G>, for the Taylor coefficients U_0, ..., U_order of U at k."""
@@ -128,12 +128,14 @@ def check_minimiser(claim: Claim, context: Any) -> Finding:
     require_upper(claim, "C1_high", exact(C1.upper()))
     with ctx.workprec(53):
         stack = [(_LOW + Fraction(i, 8), _LOW + Fraction(i + 1, 8)) for i in range(12)]
+        pieces = 0
         while stack:
+            pieces += 1
             a, b = stack.pop()
             value, slope, ug, _ = problem.falls(ball_of((a, b)), 2, 2.0**-14)
             if ug > 0 and (value > 0 or value < 0 or slope < 0):
                 continue
-            if b - a < _SMALLEST:
+            if pieces >= _MOST_PIECES:
                 raise Beyond("a second zero of F is not excluded by this checker")
             stack += [(a, (a + b) / 2), ((a + b) / 2, b)]
     return proved(claim, low=low, high=high)

@@ -37,7 +37,7 @@ def check_structure(claim: Claim, context: Any) -> Finding:
     d, (V, W) = given.d, given.trained
     own: dict[str, Fraction] = {}
     for name, scalar, M, row, column, sign in (("", "C1", V, d, 0, 1), ("W_", "C2", W, 0, d, -1)):
-        c = sign * sum(M[row + k][column + k] for k in range(d)) / d
+        c = sign * sum((M[row + k][column + k] for k in range(d)), Fraction(0)) / d
         low, high = number(claim["bounds"][f"{scalar}_low"]), number(claim["bounds"][f"{scalar}_high"])
         if not low <= c <= high:
             raise Rejected(f"{scalar} is not between its bounds")
@@ -45,7 +45,7 @@ def check_structure(claim: Claim, context: Any) -> Finding:
             [x - (sign * c if i - row == j - column and 0 <= i - row < d else 0) for j, x in enumerate(entries)]
             for i, entries in enumerate(M)
         ]
-        whole, left = (sum(x * x for entries in A for x in entries) for A in (M, rest))
+        whole, left = (sum((x * x for entries in A for x in entries), Fraction(0)) for A in (M, rest))
         if not whole:
             raise Rejected("a trained matrix is 0")
         with ctx.workprec(160):
@@ -101,7 +101,8 @@ def _distances(given: Examples, separator: list[Fraction]) -> dict[str, Any]:
 def _unit(entries: list[Any]) -> arb_mat:
     """A column of norm 1."""
     column = arb_mat([[x] for x in entries])
-    return column * (1 / size(column))
+    found: arb_mat = column * (1 / size(column))
+    return found
 
 
 def _transformer(given: Examples) -> list[Any]:

@@ -58,7 +58,7 @@ def test_a_strip_with_too_wide_pieces_is_cut(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(population, "_PIECES", 2)
     with ctx.workprec(53):
         assert population._unsettled(problem) is None
-        monkeypatch.setattr(population, "_SMALLEST", Fraction(4))
+        monkeypatch.setattr(population, "_MOST_PIECES", 3)
         monkeypatch.setattr(population.Population, "is_settled", lambda self, low, high: False)
         assert population._unsettled(problem) is not None
 

@@ -71,3 +71,15 @@ def test_reports_say_what_they_measured(
     assert "measured" in capsys.readouterr().out and (tmp_path / "made.safetensors").exists()
     with pytest.raises(SystemExit):
         train.main(["other"])
+
+
+def test_attention_is_dense() -> None:
+    """At the certified C2, n = 60 and d = 20: the largest weight is small, the entropy near that of equal weights."""
+    rng = np.random.default_rng(8)
+    Z, _ = train.contexts(rng, 200, 60, 20)
+    theta = train.on_sphere(rng, 200, 20)
+    p = np.exp(-0.9953 * np.einsum("bnd,bd->bn", Z, theta))
+    p /= p.sum(axis=1, keepdims=True)
+    entropy = -np.sum(p * np.log(p), axis=1)
+    assert p.max() < 0.5 and np.median(p.max(axis=1)) < 0.15
+    assert entropy.min() > 0.6 * np.log(60) and np.median(entropy) > 0.8 * np.log(60)
