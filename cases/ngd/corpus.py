@@ -117,13 +117,13 @@ def demonstration() -> Saved:
         context(
             "lemma", Dataset(dataset(5, 3, 3).Z / 4, dataset(5, 3, 3).star), (2, 3, 6), 7, C1="5/4", C2="3/4", layers=1
         ),
-        context("margin-a", small, (0, 0, 0), C1="1/10", steps=20000),
-        context("margin-b", dataset(20, 4, 1), (0, 0, 0, 0), C1="1/10", steps=20000),
+        context("margin-a", small, (0, 0, 0), C1="1/10", steps=4000),
+        context("margin-b", dataset(20, 4, 1), (0, 0, 0, 0), C1="1/10", steps=4000),
         context("normal-60", gaussian(60, 20, 11), [0] * 20, C1="1/64", steps=2000),
         context("normal-500", gaussian(500, 20, 11), [0] * 20, C1="1/64", steps=500),
         batch(),
     ]
     population = np.array([[20, 1, 1], [25, 1, 1], [30, 1, 1], [20, 1, 2]], dtype=np.int64)
     closed = np.array([[60, 20, 1, 1], [100, 25, 1, 1], [150, 30, 1, 1]], dtype=np.int64)
-    accuracies = np.array([[1, 2], [1, 5], [1, 10]], dtype=np.int64)
+    accuracies = np.array([[1, 2], [1, 5], [1, 10], [1, 20]], dtype=np.int64)
     return joined([*parts, Saved({"population": population, "closed": closed, "accuracies": accuracies})])
