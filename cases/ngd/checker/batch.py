@@ -53,6 +53,8 @@ class Batch:
             n = len(scores)
             e = [(arb_series([-k * ball(s), -ball(s)], terms)).exp() for s in scores]
             total = sum(e[1:], e[0])
+            if total[0].contains(0):
+                raise Beyond("an interval of C2 is too wide for this checker")
             p = [x / total for x in e]
             taught = [(-ball(s)).exp() / n for s in scores]
             for i in range(n):

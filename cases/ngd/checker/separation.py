@@ -98,7 +98,7 @@ def check_max_margin(claim: Claim, context: Any) -> Finding:
     )
     squared = geometry(context, given).squared
     low, high = number(claim["bounds"]["margin"]), number(claim["bounds"]["most"])
-    if not low > 0 or not low * low <= squared <= high * high:
+    if not 0 < low <= high or not low * low <= squared <= high * high:
         raise Rejected("the square of the largest margin is not between the squares of its bounds")
     if "squared" in claim["bounds"] and number(claim["bounds"]["squared"]) != squared:
         raise Rejected("its square is another number")
