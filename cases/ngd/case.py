@@ -7,6 +7,7 @@ from fractions import Fraction
 from certify.cases.case import Case, Options, Progress
 from certify.cases.kernel import trace_kernel
 from certify.cases.kernels import CaseKernel, case_report, kernel_claims
+from certify.cases.ngd.averages import MOST_EXAMPLES, average_claim
 from certify.cases.ngd.batch import batch_claims
 from certify.cases.ngd.corpus import demonstration
 from certify.cases.ngd.depth import depth_claims
@@ -43,6 +44,7 @@ class Ngd(Case):
         sizes = {(c.n, c.d) for c in state.contexts if c.layers and not c.V and c.n * c.d <= MOST_SYMBOLS}
         for n, d in sorted(sizes):
             claims += identity_claims(n, d)
+            claims += [average_claim(n, d)] if n <= MOST_EXAMPLES and d <= MOST_DIMENSIONS else []
         for done, context in enumerate(state.contexts):
             progress(done, tasks, f"context {context.name}")
             if context.V and context.W:

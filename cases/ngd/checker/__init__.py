@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from certify.checker.cases.ngd.averages import check_average
 from certify.checker.cases.ngd.batch import check_minimiser as check_batch
 from certify.checker.cases.ngd.batch import check_scaling
 from certify.checker.cases.ngd.depth import check_depth
@@ -29,6 +30,7 @@ CHECKS = {
     "identity/effective-layers": check_layers,
     "identity/rmsnorm-layers": check_layers,
     "identity/lemma": check_lemma,
+    "identity/average": check_average,
     "identity/program": check_program,
     "identity/scaling": check_scaling,
     "margin/mask": check_mask,

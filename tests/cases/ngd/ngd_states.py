@@ -24,13 +24,14 @@ OPTIONS = Options(order="any-order", formats=("float16", "float32"), samples=0)
 
 @cache
 def small() -> Saved:
-    """Three contexts, with layers, steps and trained weights, a batch and a problem of each kind."""
+    """Four contexts, with layers, steps, trained weights and few examples, a batch and a problem of each kind."""
     data = corpus.dataset(12, 3, 0)
     parts = [
         corpus.context("layers", data, (3, 0, 4), 5, C1="1/4", layers=6),
         corpus.context("steps", data, (0, 0, 0), C1="1/10", steps=60),
         corpus.batch(),
         trained(),
+        corpus.context("few", corpus.dataset(3, 2, 0), (1, 2), 4, C1="1/4", C2="1/2", layers=1, star=False),
     ]
     tables = {"population": [[20, 1, 1]], "closed": [[60, 20, 1, 1]], "accuracies": [[1, 2], [1, 5]]}
     arrays = {name: np.array(rows, dtype=np.int64) for name, rows in tables.items()}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from certify.cases.ngd import balls, corpus, lemma, symbols
+from certify.cases.ngd import averages, balls, corpus, lemma, symbols
 from certify.cases.ngd.layer import layer
 from certify.cases.ngd.state import fraction
 from flint import arb, ctx
@@ -90,6 +90,19 @@ def test_averaged_gradient_keeps_the_structure(monkeypatch: pytest.MonkeyPatch) 
     good = list(lemma.signed_permutations(3))
     monkeypatch.setattr(lemma, "signed_permutations", lambda d: iter(good[:8]))
     assert lemma.lemma_claim(context).verdict == "undecided"
+
+
+@pytest.mark.parametrize(("n", "d"), [(2, 1), (3, 2), (5, 3)])
+def test_averaged_blocks_are_multiples_of_the_identity(n: int, d: int) -> None:
+    """For all real numbers."""
+    assert averages.averages_are_multiples(n, d)
+
+
+def test_rotations_by_signs_alone_do_not_average(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changes of sign leave a diagonal that is no multiple of I."""
+    good = list(lemma.signed_permutations(2))
+    monkeypatch.setattr(averages, "signed_permutations", lambda d: iter(good[:4]))
+    assert not averages.averages_are_multiples(3, 2)
 
 
 def test_gradients_of_the_model_are_its_gradients() -> None:
