@@ -15,6 +15,7 @@ from certify.errors import InputRejected
 
 CASES = {
     "polyprox": "certify.cases.polyprox.case",
+    "ngd": "certify.cases.ngd.case",
     "star_graph": "certify.cases.star_graph.case",
 }
 
