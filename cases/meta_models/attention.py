@@ -16,10 +16,13 @@ from certify.errors import InputRejected
 
 from .inputs import Instance, require_shapes
 from .linear import MOST_UPDATES, count
-from .wording import BITS, at_least, at_most, ball, claim, high_of, low_of, radius_of, texts
+from .wording import BITS, at_least, at_most, ball, ceil_to, claim, high_of, low_of, radius_of, texts
 
 #: What equations (13) and (27) divide the scores by, in words and as the power of the width.
-SCALES = {"eq13": ("as in equation (13), exp(q_i . k_j)", 0), "eq27": ("as in equation (27), exp(q_i . k_j / sqrt d)", 1)}
+SCALES = {
+    "eq13": ("as in equation (13), exp(q_i . k_j)", 0),
+    "eq27": ("as in equation (27), exp(q_i . k_j / sqrt d)", 1),
+}
 
 
 def attention_claims(instance: Instance) -> list[Claim]:
@@ -35,14 +38,19 @@ def attention_claims(instance: Instance) -> list[Claim]:
             rows = [softmax([ball(s) / divisor for s in row]) for row in scores]
             outputs[name] = [[_mean(row, values[:, k]) for k in range(values.shape[1])] for row in rows]
             middles = [[Fraction(round(middle(x) * 2**256), 2**256) for x in row] for row in outputs[name]]
-            off = [abs(x - ball(m)) for row, mids in zip(outputs[name], middles, strict=True) for x, m in zip(row, mids, strict=True)]
+            off = [
+                abs(x - ball(m))
+                for row, mids in zip(outputs[name], middles, strict=True)
+                for x, m in zip(row, mids, strict=True)
+            ]
             least = min((x for row in rows for x in row), key=low_of) if scaled else least
             claims.append(
                 claim(
                     "enclosure",
                     "attention",
                     instance.name,
-                    f"Every entry of softmax attention on the tokens of {instance.name}, with weights {words}, lies within "
+                    f"Every entry of softmax attention on the tokens of {instance.name}, with weights {words}, lies "
+                    "within "
                     "`radius` of that of the witness.",
                     more=name,
                     verdict=True,
@@ -58,7 +66,8 @@ def attention_claims(instance: Instance) -> list[Claim]:
                 "margin",
                 "attention",
                 instance.name,
-                f"Softmax attention on the tokens of {instance.name} by equation (13), without 1 / sqrt d, and by equation (27), "
+                f"Softmax attention on the tokens of {instance.name} by equation (13), without 1 / sqrt d, and by "
+                "equation (27), "
                 "with it, differ by at least `margin` in some entry.",
                 verdict=low_of(gap) > 0,
                 reason="the enclosures overlap",
@@ -68,7 +77,8 @@ def attention_claims(instance: Instance) -> list[Claim]:
                 "margin",
                 "attention-weights",
                 instance.name,
-                f"Every weight of softmax attention on the tokens of {instance.name} by equation (27) is at least `margin` > 0: no "
+                f"Every weight of softmax attention on the tokens of {instance.name} by equation (27) is at least "
+                "`margin` > 0: no "
                 "score removes an edge of the graph, which only a mask does.",
                 verdict=low_of(least) > 0,
                 reason="a weight is not proved positive",
@@ -101,7 +111,8 @@ def _exact(instance: Instance, scores: Any, values: Any) -> Claim:
         "expectation",
         "attention",
         instance.name,
-        f"With powers of 2 for exp, each row of attention on the tokens of {instance.name} is exactly the law of the witness, "
+        f"With powers of 2 for exp, each row of attention on the tokens of {instance.name} is exactly the law of the "
+        "witness, "
         "and the mean of the values under it exactly its output.",
         verdict=whole,
         reason="a score is not a whole number below 500 in magnitude",
@@ -115,7 +126,9 @@ def anchor_claims(instance: Instance) -> list[Claim]:
     w, beta, R = (instance.number(part) for part in ("weight", "beta", "bound"))
     e = list(instance.array("e"))
     if not 0 < w < 1 or beta < 0 or max(map(abs, e)) > R:
-        raise InputRejected(f"{instance.name}: weight, beta or bound is not as it must be", "0 < weight < 1, beta >= 0, |e_i| <= bound")
+        raise InputRejected(
+            f"{instance.name}: weight, beta or bound is not as it must be", "0 < weight < 1, beta >= 0, |e_i| <= bound"
+        )
     q = w * (1 + 2 * beta * R * R)
     rule = f"z <- w Att(z) + (1 - w) e of {instance.name}"
     claims = [
@@ -131,25 +144,17 @@ def anchor_claims(instance: Instance) -> list[Claim]:
     ]
     if q >= 1:
         return claims
+    centre, off = fixed_point(instance)
     with ctx.workprec(BITS):
-        E = [ball(x) for x in e]
-        at = E
-        for _ in range(MOST_UPDATES):
-            new = [x.mid() for x in update(at, E, w, beta)]
-            done = all(abs(x - y) < arb(2) ** -280 for x, y in zip(new, at, strict=True))
-            at = new
-            if done:
-                break
-        centre = [Fraction(round(middle(x) * 2**256), 2**256) for x in at]
-        exact = [ball(x) for x in centre]
-        off = max(high_of(abs(x - y)) for x, y in zip(update(exact, E, w, beta), exact, strict=True)) / (1 - q)
+        E, exact = [ball(x) for x in e], [ball(x) for x in centre]
         first = max(high_of(abs(x - y)) for x, y in zip(update(E, E, w, beta), E, strict=True))
         claims.append(
             claim(
                 "enclosure",
                 "anchor",
                 instance.name,
-                f"The only fixed point of {rule} in the box |z_i| <= bound lies within `radius` of the witness in every entry.",
+                f"The only fixed point of {rule} in the box |z_i| <= bound lies within `radius` of the witness in "
+                "every entry.",
                 verdict=max(map(abs, centre)) <= R,
                 reason="no point of the box is known that the iteration hardly moves",
                 bounds={"radius": radius_of(off)},
@@ -190,6 +195,27 @@ def anchor_claims(instance: Instance) -> list[Claim]:
     return claims
 
 
+def fixed_point(instance: Instance) -> tuple[list[Fraction], Fraction]:
+    """A point near the fixed point of an iteration that contracts on its box, and how far that is from it at most.
+
+    The distance is at most |F(z) - z| / (1 - q), by Banach's theorem.
+    """
+    w, beta, R = (instance.number(part) for part in ("weight", "beta", "bound"))
+    with ctx.workprec(BITS):
+        E = [ball(x) for x in instance.array("e")]
+        at = E
+        for _ in range(MOST_UPDATES):
+            new = [x.mid() for x in update(at, E, w, beta)]
+            done = all(abs(x - y) < arb(2) ** -280 for x, y in zip(new, at, strict=True))
+            at = new
+            if done:
+                break
+        centre = [Fraction(round(middle(x) * 2**256), 2**256) for x in at]
+        exact = [ball(x) for x in centre]
+        moved = max(high_of(abs(x - y)) for x, y in zip(update(exact, E, w, beta), exact, strict=True))
+    return centre, moved / (1 - w * (1 + 2 * beta * R * R))
+
+
 def update(z: list[Any], e: list[Any], w: Fraction, beta: Fraction) -> list[Any]:
     """One iteration, in balls."""
     scale, keep, rest = ball(beta), ball(w), ball(1 - w)
@@ -201,7 +227,10 @@ def update(z: list[Any], e: list[Any], w: Fraction, beta: Fraction) -> list[Any]
 
 
 def jacobian_norm(z: list[Any], w: Fraction, beta: Fraction) -> Fraction:
-    """An upper bound of the row sums of |dF| over a box of balls: dAtt_i/dz_j = A_ij (1 + beta z_i (z_j - Att_i)) + [i=j] beta Var_i."""
+    """An upper bound of the row sums of |dF| over a box of balls.
+
+    dAtt_i/dz_j = A_ij (1 + beta z_i (z_j - Att_i)) + [i=j] beta Var_i, the variance of z under row i.
+    """
     scale, worst = ball(beta), Fraction(0)
     for i in range(len(z)):
         row = softmax([scale * z[i] * x for x in z])
@@ -213,25 +242,23 @@ def jacobian_norm(z: list[Any], w: Fraction, beta: Fraction) -> Fraction:
     return worst
 
 
-def _shrinking(centre: list[Fraction], start: Fraction, off: Fraction, w: Fraction, beta: Fraction, R: Fraction, tol: Fraction) -> int | None:
-    """Steps until the distance to the fixed point, which each step shrinks by the Jacobian on the ball that it has, is at most tol.
+def _shrinking(
+    centre: list[Fraction], start: Fraction, off: Fraction, w: Fraction, beta: Fraction, R: Fraction, tol: Fraction
+) -> int | None:
+    """Steps until the distance to the fixed point is at most tol; each shrinks it by the Jacobian on the ball that it has.
 
     Around the fixed point z*, |F(z) - z*| <= q(r) |z - z*| where q(r) bounds the Jacobian on |z - z*| <= r; that ball lies in
-    the one of radius r + off around the witness. Where the box is too wide for the enclosure, the factor for |z_i| <= bound holds.
+    the one of radius r + off around the witness. Where that is too wide for the enclosure, the factor for |z_i| <= bound
+    holds.
     """
     reach = start
     for t in range(MOST_UPDATES):
         if reach <= tol:
             return t
-        box = [ball(x) + arb(0, 1) * ball(_up(reach + off)) for x in centre]
+        box = [ball(x) + arb(0, 1) * ball(ceil_to(reach + off, 300)) for x in centre]
         q = min(jacobian_norm(box, w, beta), w * (1 + 2 * beta * R * R))
-        reach = _up(reach * q)
+        reach = ceil_to(reach * q, 300)
     return None
-
-
-def _up(x: Fraction) -> Fraction:
-    """Rounded up to a multiple of 2**-300, lest numbers grow."""
-    return Fraction(-(-(x.numerator << 300) // x.denominator), 1 << 300)
 
 
 def _first(z: list[Any], limit: list[Any], w: Fraction, beta: Fraction, tol: Fraction) -> int | None:

@@ -16,8 +16,8 @@ from certify.certificate import Claim, to_text
 from certify.errors import InputRejected
 
 from .inputs import Instance, require_shapes
-from .linear import Vector, definite, require_symmetric, solve
-from .wording import BITS, at_least, at_most, ball, claim, high_of, low_of, texts
+from .linear import definite, require_symmetric, solve
+from .wording import BITS, at_least, at_most, ball, ceil_to, claim, floor_to, high_of, low_of, texts
 
 #: Bits of the balls of branch and bound, and its boxes before it gives up.
 COARSE, MOST_BOXES = 64, 60_000
@@ -51,7 +51,8 @@ def lda_claims(instance: Instance) -> list[Claim]:
                 "margin",
                 "lda",
                 instance.name,
-                f"The discriminant at the points of {instance.name} has the signs of the witness and is at least `margin` in "
+                f"The discriminant at the points of {instance.name} has the signs of the witness and is at least "
+                "`margin` in "
                 "magnitude.",
                 verdict=all(scores),
                 reason="a point lies on the boundary",
@@ -62,10 +63,14 @@ def lda_claims(instance: Instance) -> list[Claim]:
                 "enclosure",
                 "bayes",
                 instance.name,
-                f"The Bayes accuracy for the two normal classes of {instance.name}, equally likely, which is Phi of half their "
+                f"The Bayes accuracy for the two normal classes of {instance.name}, equally likely, which is Phi of "
+                "half their "
                 "Mahalanobis distance, lies in [low, high].",
                 verdict=True,
-                bounds={"low": at_least(low_of(accuracy)), "high": at_most(high_of(accuracy))},
+                bounds={
+                    "low": to_text(floor_to(low_of(accuracy), 200)),
+                    "high": to_text(ceil_to(high_of(accuracy), 200)),
+                },
             ),
         ]
 
@@ -81,7 +86,9 @@ def rule_claims(instance: Instance) -> list[Claim]:
     m0, m1 = (instance.array(part).tolist() for part in ("m0", "m1"))
     a, b, slack = (instance.number(part) for part in ("a", "b", "slack"))
     if slack <= 0 or sizes["M"] > 16:
-        raise InputRejected(f"{instance.name}: slack is not positive, or there are more than 16 pairs", "give slack > 0")
+        raise InputRejected(
+            f"{instance.name}: slack is not positive, or there are more than 16 pairs", "give slack > 0"
+        )
     best, _ = best_linear(m0, m1)
     level = Fraction(round((best + float(slack)) * 2**20), 2**20)
     with ctx.workprec(BITS):
@@ -94,11 +101,16 @@ def rule_claims(instance: Instance) -> list[Claim]:
             "rule",
             instance.name,
             f"For the equal mixture of {sizes['M']} pairs of unit normal classes of {instance.name}, every linear rule "
-            "sign(w . x + t) is right with probability at most `linear`, and the meta-linear rule sign((x_1 - a)(b - x_2)) with "
+            "sign(w . x + t) is right with probability at most `linear`, and the meta-linear rule sign((x_1 - a)(b - "
+            "x_2)) with "
             "probability at least `quadratic`, which is more by at least `margin`.",
             verdict=proved and margin > 0,
             reason="branch and bound did not end, or the rule is no better",
-            bounds={"linear": at_most(level), "quadratic": at_least(quadratic), "margin": at_least(_down(margin))},
+            bounds={
+                "linear": at_most(level),
+                "quadratic": at_least(quadratic),
+                "margin": at_least(floor_to(margin, 40)),
+            },
             observed={"boxes": boxes},
         )
     ]
@@ -179,11 +191,3 @@ def _positive(f: Callable[[list[Any]], Any], box: list[tuple[Fraction, Fraction]
         for half in ((low, (low + high) / 2), ((low + high) / 2, high)):
             left.append((*part[:axis], half, *part[axis + 1 :]))
     return True, boxes
-
-
-def _down(x: Fraction) -> Fraction:
-    """Rounded down to a multiple of 2**-40."""
-    return Fraction((x.numerator << 40) // x.denominator, 1 << 40)
-
-
-__all__ = ["Vector", "best_linear", "lda_claims", "linear_accuracy", "normal", "rule_accuracy", "rule_claims"]

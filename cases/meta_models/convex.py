@@ -29,12 +29,23 @@ def convex_claims(instance: Instance) -> list[Claim]:
     d, e, c = (instance.array(part).tolist() for part in "dec")
     require_symmetric(instance, "c", c)
     if any(x <= 0 for x in d) or any(x < 0 for row in c for x in row) or any(c[i][i] for i in range(len(d))):
-        raise InputRejected(f"{instance.name}: d, c or the diagonal of c is not as it must be", "d > 0, c >= 0, c_ii = 0")
-    reach = [sum(row, Fraction(0)) for row in c]
+        raise InputRejected(
+            f"{instance.name}: d, c or the diagonal of c is not as it must be", "d > 0, c >= 0, c_ii = 0"
+        )
+    z = maximizer(d, e, c)
+    return [
+        _map(instance, z),
+        *_messages(instance, d, e, c, z),
+        *_anchored(instance, d, e, c, z),
+        *_plain(instance, d, e, c, z),
+    ]
+
+
+def maximizer(d: Vector, e: Vector, c: Any) -> Vector:
+    """The MAP, the solution of (D + L) z = D e."""
     n = range(len(d))
-    laplacian = [[d[i] + reach[i] if i == j else -c[i][j] for j in n] for i in n]
-    z = solve(laplacian, [x * y for x, y in zip(d, e, strict=True)])
-    return [_map(instance, z), *_messages(instance, d, e, c, z), *_anchored(instance, d, e, c, z), *_plain(instance, d, e, c, z)]
+    A = [[d[i] + sum(c[i], Fraction(0)) if i == j else -c[i][j] for j in n] for i in n]
+    return solve(A, [x * y for x, y in zip(d, e, strict=True)])
 
 
 def _map(instance: Instance, z: Vector) -> Claim:
@@ -81,7 +92,8 @@ def _messages(instance: Instance, d: Vector, e: Vector, c: Any, z: Vector) -> li
                 "updates",
                 "belief",
                 instance.name,
-                f"After `count` rounds of belief propagation with cavity messages from none on {instance.name} the maximizer of "
+                f"After `count` rounds of belief propagation with cavity messages from none on {instance.name} the "
+                "maximizer of "
                 f"every belief is within 10^-{digits} of the MAP.",
                 verdict=reached is not None,
                 reason=f"not within {MOST_ROUNDS} rounds",
@@ -92,8 +104,10 @@ def _messages(instance: Instance, d: Vector, e: Vector, c: Any, z: Vector) -> li
                 "identity",
                 "softmax-row",
                 instance.name,
-                f"For every variable i, {after}: the enclosure of the difference between softmax attention, with scores log d_i "
-                "and log a_ji and values e_i and m_ji, and the maximizer of the belief contains 0 and reaches no further than "
+                f"For every variable i, {after}: the enclosure of the difference between softmax attention, with "
+                "scores log d_i "
+                "and log a_ji and values e_i and m_ji, and the maximizer of the belief contains 0 and reaches no "
+                "further than "
                 "`radius`. Equal they are because exp(log a) = a.",
                 verdict=all((x - y).contains(0) for x, y in zip(softmax, belief, strict=True)),
                 reason="an enclosure excludes 0",
@@ -104,7 +118,8 @@ def _messages(instance: Instance, d: Vector, e: Vector, c: Any, z: Vector) -> li
                 "margin",
                 "softmax-row",
                 instance.name,
-                f"For every variable i, {after}: every weight of the belief, d_i and a_ji over their sum, is at least `margin`.",
+                f"For every variable i, {after}: every weight of the belief, d_i and a_ji over their sum, is at least "
+                "`margin`.",
                 verdict=True,
                 parameters={"rounds": rounds},
                 bounds={"margin": at_least(least)},
@@ -128,7 +143,10 @@ def _anchored(instance: Instance, d: Vector, e: Vector, c: Any, z: Vector) -> li
     q, plain = rate(step_matrix, v), rate(step_matrix, [Fraction(1)] * len(d))
 
     offset = [d[i] * e[i] / (d[i] + sum(c[i], Fraction(0))) for i in n]
-    first = [b + sum((a * x for a, x in zip(row, e, strict=True)), Fraction(0)) for row, b in zip(step_matrix, offset, strict=True)]
+    first = [
+        b + sum((a * x for a, x in zip(row, e, strict=True)), Fraction(0))
+        for row, b in zip(step_matrix, offset, strict=True)
+    ]
     tol = Fraction(1, 10**digits)
     sharp = count(q, max(abs(x - y) / w for x, y, w in zip(first, e, v, strict=True)), tol)
     loose = count(plain, max(abs(x - y) for x, y in zip(first, e, strict=True)), tol)
@@ -149,7 +167,8 @@ def _anchored(instance: Instance, d: Vector, e: Vector, c: Any, z: Vector) -> li
             "updates",
             "anchored",
             instance.name,
-            f"From z = e, after `count` iterations {rule} on {instance.name} and ever after, every z_i is within 10^-{digits} of "
+            f"From z = e, after `count` iterations {rule} on {instance.name} and ever after, every z_i is within "
+            f"10^-{digits} of "
             "the MAP; the factor q_plain alone proves `count_plain`.",
             verdict=sharp is not None and loose is not None,
             reason="the count is too large",
@@ -170,7 +189,10 @@ def _plain(instance: Instance, d: Vector, e: Vector, c: Any, z: Vector) -> list[
     law = [x / sum(total, Fraction(0)) for x in total]
     value = sum((p * x for p, x in zip(law, e, strict=True)), Fraction(0))
     off = max(abs(value - x) for x in z)
-    about = f"z <- A z with A_ii = d_i / (d_i + sum over j of c_ij) and A_ij = c_ij / (d_i + sum over j of c_ij) on {instance.name}"
+    about = (
+        "z <- A z with A_ii = d_i / (d_i + sum over j of c_ij) and A_ij = c_ij / (d_i + sum over j of c_ij) on "
+        f"{instance.name}"
+    )
     no = "the coefficient of Dobrushin is 1: two rows of A have no common support"
     return [
         claim(
@@ -186,7 +208,8 @@ def _plain(instance: Instance, d: Vector, e: Vector, c: Any, z: Vector) -> list[
             "identity",
             "consensus",
             instance.name,
-            f"Plain attention {about}, from z = e, tends to the same number `value` in every entry, the mean of e under the law "
+            f"Plain attention {about}, from z = e, tends to the same number `value` in every entry, the mean of e "
+            "under the law "
             "of the witness, which is stationary: pi A = pi exactly.",
             verdict=tau < 1,
             reason=no,
@@ -197,7 +220,8 @@ def _plain(instance: Instance, d: Vector, e: Vector, c: Any, z: Vector) -> list[
             "margin",
             "consensus",
             instance.name,
-            f"The limit of plain attention {about}, from z = e, differs from the MAP by at least `margin` in some entry.",
+            f"The limit of plain attention {about}, from z = e, differs from the MAP by at least `margin` in some "
+            "entry.",
             verdict=tau < 1 and off > 0,
             reason=no if tau >= 1 else "the limit is the MAP",
             bounds={"margin": at_least(off)},

@@ -49,7 +49,8 @@ def mean_claims(instance: Instance) -> list[Claim]:
             "identity",
             "stationary",
             instance.name,
-            f"At z of the witness the gradient of the sum of the quadratic log-messages of {instance.name} that its mask "
+            f"At z of the witness the gradient of the sum of the quadratic log-messages of {instance.name} that its "
+            "mask "
             "keeps is exactly 0, and the Hessian is negative definite: z is their precision-weighted mean.",
             verdict=good,
             reason="the sum of the precisions is not positive definite, so that there is no maximizer",
@@ -91,8 +92,10 @@ def gaussian_claims(instance: Instance) -> list[Claim]:
                 "identity",
                 "tree",
                 instance.name,
-                f"Gaussian belief propagation on the tree of {instance.name}, from zero messages, gives exactly the means and "
-                f"variances of the witness, which are J^-1 h and the diagonal of J^-1, after {rounds} rounds and no fewer.",
+                f"Gaussian belief propagation on the tree of {instance.name}, from zero messages, gives exactly the "
+                "means and "
+                f"variances of the witness, which are J^-1 h and the diagonal of J^-1, after {rounds} rounds and no "
+                "fewer.",
                 verdict=True,
                 parameters={"rounds": rounds},
                 witness={"means": texts(means), "variances": texts(variances)},
@@ -152,7 +155,8 @@ def _walk_summable(instance: Instance, J: Any, h: Any) -> list[Claim]:
             "contraction",
             "walk-summable",
             instance.name,
-            f"For v > 0 of the witness and every i, the sum over j != i of |J_ij| v_j is at most q J_ii v_i in {instance.name}, "
+            "For v > 0 of the witness and every i, the sum over j != i of |J_ij| v_j is at most q J_ii v_i in "
+            f"{instance.name}, "
             "with q < 1: J is walk-summable, and the Jacobi iteration contracts by q in the norm max |z_i| / v_i.",
             verdict=q < 1,
             reason=f"the best q found is {float(q):.3g}, not below 1",
@@ -163,7 +167,8 @@ def _walk_summable(instance: Instance, J: Any, h: Any) -> list[Claim]:
             "updates",
             "jacobi",
             instance.name,
-            f"From z = 0, after `count` Jacobi iterations z_i <- (h_i - sum over j != i of J_ij z_j) / J_ii of {instance.name} "
+            "From z = 0, after `count` Jacobi iterations z_i <- (h_i - sum over j != i of J_ij z_j) / J_ii of "
+            f"{instance.name} "
             f"and ever after, every z_i is within 10^-{digits} of (J^-1 h)_i.",
             verdict=updates is not None,
             reason="no contraction is proved, or the count is too large",
@@ -190,7 +195,8 @@ def _loops(instance: Instance, J: Any, h: Any, edges: list[Edge], means: Vector,
             reason = "the enclosures do not decide it"
         radius = max((abs(x).upper() for x in errors), key=float, default=arb(0))
         tends = (
-            f"In Gaussian belief propagation on the loops of {instance.name}, from zero messages, the message precisions tend "
+            f"In Gaussian belief propagation on the loops of {instance.name}, from zero messages, the message "
+            "precisions tend "
             "to their only fixed point between those of the witness and 0; there"
         )
         witness = {"precisions": [[str(i), str(j), *texts([x])] for (i, j), x in (box or {}).items()]}
@@ -199,7 +205,8 @@ def _loops(instance: Instance, J: Any, h: Any, edges: list[Edge], means: Vector,
                 "margin",
                 "loop-variance",
                 instance.name,
-                f"{tends} the variance of the belief of variable {place} differs from the exact one by at least `margin`.",
+                f"{tends} the variance of the belief of variable {place} differs from the exact one by at least "
+                "`margin`.",
                 verdict=inner is not None and low_of(margin) > 0,
                 reason=reason,
                 parameters={"variable": place},
@@ -210,7 +217,8 @@ def _loops(instance: Instance, J: Any, h: Any, edges: list[Edge], means: Vector,
                 "identity",
                 "loop-means",
                 instance.name,
-                f"{tends} the enclosure of the difference between the means of the beliefs and J^-1 h contains 0 and reaches "
+                f"{tends} the enclosure of the difference between the means of the beliefs and J^-1 h contains 0 and "
+                "reaches "
                 "no further than `radius`. This alone proves no equality; that the means are exact is a theorem.",
                 verdict=bool(errors) and all(x.contains(0) for x in errors),
                 reason=reason,
@@ -228,11 +236,11 @@ def _lower_box(J: Any, edges: list[Edge]) -> dict[Edge, Fraction] | None:
         P = {e: _cavity(floats, edges, a, e) for e in edges}
         if min(P.values()) <= 0:
             return None
-        a = {(i, j): -floats[i][j] ** 2 / P[i, j] for i, j in edges}
+        a = {(i, j): -(floats[i][j] ** 2) / P[i, j] for i, j in edges}
     low = {e: Fraction(a[e]).limit_denominator(1 << 30) * Fraction(1025, 1024) for e in edges}
     for i, j in edges:
         P_low = _cavity(J, edges, low, (i, j))
-        if P_low <= 0 or -J[i][j] ** 2 / P_low < low[i, j]:
+        if P_low <= 0 or -(J[i][j] ** 2) / P_low < low[i, j]:
             return None
         slope = J[i][j] ** 2 / P_low**2
         if sum((slope * -low[k, t] for k, t in edges if t == i and k != j), Fraction(0)) >= -low[i, j]:
@@ -250,8 +258,8 @@ def _fixed_precisions(J: Any, edges: list[Edge], box: dict[Edge, Fraction]) -> d
     balls = [[ball(x) for x in row] for row in J]
     low, high = {e: ball(x) for e, x in box.items()}, {e: arb(0) for e in edges}
     for _ in range(MOST_SWEEPS):
-        low = {(i, j): (-balls[i][j] ** 2 / _cavity(balls, edges, low, (i, j))).lower() for i, j in edges}
-        high = {(i, j): (-balls[i][j] ** 2 / _cavity(balls, edges, high, (i, j))).upper() for i, j in edges}
+        low = {(i, j): (-(balls[i][j] ** 2) / _cavity(balls, edges, low, (i, j))).lower() for i, j in edges}
+        high = {(i, j): (-(balls[i][j] ** 2) / _cavity(balls, edges, high, (i, j))).upper() for i, j in edges}
         if all(high[e] - low[e] < arb(2) ** -300 for e in edges):
             return {e: low[e].union(high[e]) for e in edges}
     return None
@@ -262,6 +270,8 @@ def _limits(J: Any, h: Any, edges: list[Edge], a: dict[Edge, Any]) -> tuple[list
     balls, right = [[ball(x) for x in row] for row in J], [ball(x) for x in h]
     P = {e: _cavity(balls, edges, a, e) for e in edges}
     factor = {(i, j): -balls[i][j] / P[i, j] for i, j in edges}
-    system = [[(1 if e == f else 0) - (factor[e] if f[1] == e[0] and f[0] != e[1] else 0) for f in edges] for e in edges]
+    system = [
+        [(1 if e == f else 0) - (factor[e] if f[1] == e[0] and f[0] != e[1] else 0) for f in edges] for e in edges
+    ]
     solved = arb_mat(system).solve(arb_mat([[factor[e] * right[e[0]]] for e in edges])).entries()
     return beliefs(balls, right, edges, a, dict(zip(edges, solved, strict=True)))

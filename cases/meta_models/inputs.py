@@ -43,7 +43,9 @@ SYSTEMS: dict[str, tuple[str, str]] = {
     "lstm": ("x h c W U b", ""),
     "ssm": ("x h A B C w", ""),
 }
-_NAME = re.compile(r"(?P<instance>(?P<system>[a-z]+)(?:-[a-z0-9]+(?:-[a-z0-9]+)*)?)_(?P<part>[A-Za-z0-9]+)(?P<denominator>_denominator)?")
+_NAME = re.compile(
+    r"(?P<instance>(?P<system>[a-z]+)(?:-[a-z0-9]+(?:-[a-z0-9]+)*)?)_(?P<part>[A-Za-z0-9]+)(?P<denominator>_denominator)?"
+)
 _REMEDY = "name tensors and controls SYSTEM_PART or SYSTEM-LABEL_PART, as docs/papers/meta_models.md lists them"
 #: Elements of a tensor that is read exactly.
 MOST = 200_000
@@ -113,7 +115,9 @@ def instances(saved: Saved) -> list[Instance]:
         tensors.setdefault(match["instance"], {})[match["part"]] = array
     for name in controls(saved):
         match = _matched(name, 1)
-        numbers.setdefault(match["instance"], {})[match["part"] + (match["denominator"] or "")] = parse(saved.metadata[name])
+        numbers.setdefault(match["instance"], {})[match["part"] + (match["denominator"] or "")] = parse(
+            saved.metadata[name]
+        )
     found = []
     for name in sorted(set(tensors) | set(numbers), key=lambda name: (list(SYSTEMS).index(name.split("-")[0]), name)):
         instance = Instance(name, name.split("-")[0], tensors.get(name, {}), numbers.get(name, {}))
@@ -143,7 +147,9 @@ def _matched(name: str, place: int) -> re.Match[str]:
     needed, optional, numbers = parts_of(match["system"])
     known = needed + optional if place == 0 or match["denominator"] else numbers
     if match["part"] not in known:
-        raise InputRejected(f"{quoted(name)} is no part of the system {match['system']}", f"use {', '.join(known) or 'none'}")
+        raise InputRejected(
+            f"{quoted(name)} is no part of the system {match['system']}", f"use {', '.join(known) or 'none'}"
+        )
     return match
 
 
@@ -157,7 +163,9 @@ def _require_whole(instance: Instance) -> None:
         if part.endswith("_denominator"):
             name = part.removesuffix("_denominator")
             if under <= 0 or name not in instance.tensors or instance.tensors[name].dtype.kind not in "iu":
-                raise InputRejected(f"{instance.name}_{part} divides nothing", "give a positive one of an integer tensor")
+                raise InputRejected(
+                    f"{instance.name}_{part} divides nothing", "give a positive one of an integer tensor"
+                )
     for part, array in instance.tensors.items():
         if prod(array.shape) == 0:
             raise InputRejected(f"tensor {instance.name}_{part} is empty", "leave the system out")

@@ -24,9 +24,15 @@ def jacobi(J: Any, h: Any) -> dict[str, Any]:
     return {"z": (h - J @ h + D * h) / D}
 
 
-def anchored(d: Any, e: Any, c: Any) -> dict[str, Any]:
-    """One step of attention with the self value held, from z = e."""
-    return {"z": (d * e + c @ e) / (d + np.sum(c, axis=1))}
+def anchored(z: Any, d: Any, e: Any, c: Any) -> dict[str, Any]:
+    """One step of attention with the self value held and weights that do not change."""
+    return {"z": (d * e + c @ z) / (d + np.sum(c, axis=1))}
+
+
+def anchor(z: Any, e: Any, weight: float, beta: float) -> dict[str, Any]:
+    """One step of anchored softmax attention on scalar tokens, weight Att(z) + (1 - weight) e."""
+    A = softmax(beta * (z[:, None] * z[None, :]))
+    return {"z": weight * (A @ z) + (1 - weight) * e}
 
 
 def attention(z: Any, Wq: Any, Wk: Any, Wv: Any) -> dict[str, Any]:
@@ -119,7 +125,7 @@ def lstm(x: Any, h: Any, c: Any, W: Any, U: Any, b: Any) -> dict[str, Any]:
 def ssm(x: Any, h: Any, A: Any, B: Any, C: Any, w: Any) -> dict[str, Any]:
     """One step of a selective state-space model of one channel: the step size depends on the input.
 
-    step = softplus(w . x), h <- exp(step A) h + step (B x) u, y = (C x) . h, with u the first entry of x; A (n,), B and C (n, d).
+    step = softplus(w . x), h <- exp(step A) h + step (B x) u, y = (C x) . h, with u the first entry of x; A (n,), B (n, d).
     """
     t = np.sum(w * x)
     step = np.log(1.0 + np.exp(-np.abs(t))) + np.maximum(t, 0)
@@ -127,21 +133,25 @@ def ssm(x: Any, h: Any, A: Any, B: Any, C: Any, w: Any) -> dict[str, Any]:
     return {"h": new, "y": np.sum((C @ x) * new)}
 
 
-#: Of a system its kernels, with the tensors that they take.
-KERNELS: dict[str, tuple[tuple[Callable[..., dict[str, Any]], str], ...]] = {
-    "mean": ((weighted_mean, "H m"),),
-    "gaussian": ((jacobi, "J h"),),
-    "convex": ((anchored, "d e c"),),
-    "attention": ((attention, "z Wq Wk Wv"),),
-    "moe": ((experts_first, "W R z B"), (parameters_first, "W R z B")),
-    "linear": ((linear, "x W B"),),
-    "identity": ((identity, "x W B"),),
-    "swish": ((swish, "x W B"),),
-    "pswish": ((pswish, "x W B V"),),
-    "swiglu": ((swiglu, "x W B V U"),),
-    "softmax": ((mixture, "x W B R"),),
-    "meta": ((meta, "Theta z"),),
-    "linkage": ((cosines, "z"),),
-    "lstm": ((lstm, "x h c W U b"),),
-    "ssm": ((ssm, "x h A B C w"),),
+#: Of a system its kernels: what names them beside the system, and the tensors that their inputs are.
+KERNELS: dict[str, tuple[tuple[str, Callable[..., dict[str, Any]], dict[str, str]], ...]] = {
+    "mean": (("", weighted_mean, {"H": "H", "m": "m"}),),
+    "gaussian": (("", jacobi, {"J": "J", "h": "h"}),),
+    "convex": (("", anchored, {"z": "e", "d": "d", "e": "e", "c": "c"}),),
+    "attention": (("", attention, {"z": "z", "Wq": "Wq", "Wk": "Wk", "Wv": "Wv"}),),
+    "anchor": (("", anchor, {"z": "e", "e": "e"}),),
+    "moe": (
+        ("-experts-first", experts_first, {"W": "W", "R": "R", "z": "z", "B": "B"}),
+        ("-parameters-first", parameters_first, {"W": "W", "R": "R", "z": "z", "B": "B"}),
+    ),
+    "linear": (("", linear, {"x": "x", "W": "W", "B": "B"}),),
+    "identity": (("", identity, {"x": "x", "W": "W", "B": "B"}),),
+    "swish": (("", swish, {"x": "x", "W": "W", "B": "B"}),),
+    "pswish": (("", pswish, {"x": "x", "W": "W", "B": "B", "V": "V"}),),
+    "swiglu": (("", swiglu, {"x": "x", "W": "W", "B": "B", "V": "V", "U": "U"}),),
+    "softmax": (("", mixture, {"x": "x", "W": "W", "B": "B", "R": "R"}),),
+    "meta": (("", meta, {"Theta": "Theta", "z": "z"}),),
+    "linkage": (("", cosines, {"z": "z"}),),
+    "lstm": (("", lstm, {"x": "x", "h": "h", "c": "c", "W": "W", "U": "U", "b": "b"}),),
+    "ssm": (("", ssm, {"x": "x", "h": "h", "A": "A", "B": "B", "C": "C", "w": "w"}),),
 }

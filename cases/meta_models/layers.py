@@ -18,7 +18,7 @@ from certify.errors import InputRejected
 from .attention import softmax
 from .inputs import Instance, require_shapes
 from .meta import identity_claim
-from .wording import BITS, ball, claim, high_of, low_of
+from .wording import BITS, ball, ceil_to, claim, floor_to, high_of, low_of
 
 #: The gates, in words that statements use.
 GATES = {
@@ -40,7 +40,9 @@ def layer_claims(instance: Instance, rounding: dict[str, Claim]) -> list[Claim]:
     points = parts["x"]
     with ctx.workprec(BITS):
         outputs = [evaluate(instance.system, parts, [ball(x) for x in row]) for row in points]
-    claims = [identity_claim(instance.name, len(parts["W"]), len(points[0]), True)] if instance.system == "softmax" else []
+    claims = (
+        [identity_claim(instance.name, len(parts["W"]), len(points[0]), True)] if instance.system == "softmax" else []
+    )
     if instance.system == "identity" and len(points[0]) == 2 and len(parts["W"][0]) == 1:
         claims.append(_conic(instance, parts["W"]))
     if len(points) == 1:
@@ -68,7 +70,9 @@ def evaluate(system: str, parts: dict[str, Any], x: list[Any]) -> list[Any]:
         s = [v * _sigmoid(v) * u for v, u in zip(through(parts["V"]), through(parts["U"]), strict=True)]
     else:
         s = softmax(through(parts["R"]))
-    rows = [[y + ball(b) for y, b in zip(through(W), B, strict=True)] for W, B in zip(parts["W"], parts["B"], strict=True)]
+    rows = [
+        [y + ball(b) for y, b in zip(through(W), B, strict=True)] for W, B in zip(parts["W"], parts["B"], strict=True)
+    ]
     return [sum((g * row[o] for g, row in zip(s, rows, strict=True)), arb(0)) for o in range(len(rows[0]))]
 
 
@@ -126,12 +130,13 @@ def _at_point(instance: Instance, parts: dict[str, Any], output: list[Any]) -> l
                 "enclosure",
                 "box",
                 instance.name,
-                f"Output {o} of {what} of {instance.name} lies in [low, high] wherever no coordinate of x is further than "
+                f"Output {o} of {what} of {instance.name} lies in [low, high] wherever no coordinate of x is further "
+                "than "
                 f"{RADIUS} from its point.",
                 more=f"output={o}",
                 verdict=True,
                 parameters={"output": o, "radius": to_text(RADIUS)},
-                bounds=_interval(low, high, Fraction(1, 1 << 20)),
+                bounds=_interval(low, high, (high - low) / 32),
             )
         )
     return claims
@@ -151,7 +156,7 @@ def _classes(instance: Instance, parts: dict[str, Any], outputs: list[Any], roun
             f"{at} have the signs of the witness and are at least `margin` in magnitude.",
             verdict=decided,
             reason="the sign of an output is not decided",
-            bounds={"margin": to_text(_down(min(margins)))},
+            bounds={"margin": to_text(floor_to(min(margins), 240))},
             witness={"positive": positive},
         )
     ]
@@ -176,7 +181,8 @@ def _classes(instance: Instance, parts: dict[str, Any], outputs: list[Any], roun
                 "margin",
                 "classes",
                 instance.name,
-                f"{at}, computed in {format} as {source.id} says, have the sign of the exact output at `count` points or more; "
+                f"{at}, computed in {format} as {source.id} says, have the sign of the exact output at `count` points "
+                "or more; "
                 "at the others rounding is not proved to keep it.",
                 more=format,
                 semantics=source.semantics,
@@ -228,10 +234,5 @@ def _conic(instance: Instance, W: Any) -> Claim:
 
 
 def _interval(low: Fraction, high: Fraction, slack: Fraction) -> dict[str, str]:
-    """Ends moved out by a share of their size, so that another enclosure proves them, and to a multiple of 2**-240."""
-    off = slack * max(abs(low), abs(high), Fraction(1, 1 << 20))
-    return {"low": to_text(_down(low - off)), "high": to_text(-_down(-high - off))}
-
-
-def _down(x: Fraction) -> Fraction:
-    return Fraction((x.numerator << 240) // x.denominator, 1 << 240)
+    """Ends moved out by the slack, so that an enclosure by other operations proves them, and to a multiple of 2**-240."""
+    return {"low": to_text(floor_to(low - slack, 240)), "high": to_text(ceil_to(high + slack, 240))}

@@ -90,7 +90,9 @@ def first_within(A: Any, b: Vector, limit: Vector, z: Vector, digits: int) -> in
         for t in range(MOST_UPDATES):
             if all(abs(x - y) <= tol for x, y in zip(at, goal, strict=True)):
                 return t
-            at = [sum((a * x for a, x in zip(row, at, strict=True)), c).mid() for row, c in zip(rows, offset, strict=True)]
+            at = [
+                sum((a * x for a, x in zip(row, at, strict=True)), c).mid() for row, c in zip(rows, offset, strict=True)
+            ]
     return None
 
 

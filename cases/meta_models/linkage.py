@@ -14,7 +14,7 @@ from certify.certificate import Claim, parse
 from certify.errors import InputRejected
 
 from .inputs import Instance, require_shapes
-from .wording import BITS, at_least, ball, claim, low_of
+from .wording import BITS, at_least, ball, claim, floor_to, low_of
 
 MOST_VECTORS = 60
 
@@ -24,7 +24,10 @@ def linkage_claims(instance: Instance, rounding: dict[str, Claim]) -> list[Claim
     require_shapes(instance, z=("n", "d"))
     z = instance.array("z").tolist()
     if not 2 <= len(z) <= MOST_VECTORS or any(not any(row) for row in z):
-        raise InputRejected(f"tensor {instance.name}_z has a zero row, or not 2 to {MOST_VECTORS} rows", "cosines need rows that are not 0")
+        raise InputRejected(
+            f"tensor {instance.name}_z has a zero row, or not 2 to {MOST_VECTORS} rows",
+            "cosines need rows that are not 0",
+        )
     merged = merges(z)
     gap = low_of(_gap(z, merged)) if merged else Fraction(0)
     order = f"Single linkage by cosine similarity merges the vectors of {instance.name} in the order of the witness"
@@ -33,7 +36,8 @@ def linkage_claims(instance: Instance, rounding: dict[str, Claim]) -> list[Claim
             "order",
             "merges",
             instance.name,
-            f"{order}; at each merge the similarity of the two clusters exceeds that of every other two by at least `gap`.",
+            f"{order}; at each merge the similarity of the two clusters exceeds that of every other two by at least "
+            "`gap`.",
             verdict=bool(merged),
             reason="two merges tie exactly",
             bounds={"gap": at_least(gap)},
@@ -53,9 +57,11 @@ def linkage_claims(instance: Instance, rounding: dict[str, Claim]) -> list[Claim
                 more=format,
                 semantics=source.semantics,
                 verdict=safe,
-                reason=short if eps is None else f"rounding may flip a merge: the gap {float(gap):.3g} is below twice the error {float(eps):.3g}",
+                reason=short
+                if eps is None
+                else f"rounding may flip a merge: the gap {float(gap):.3g} is below twice the error {float(eps):.3g}",
                 parameters={"format": format, "rounding": source.id},
-                bounds={"slack": at_least(_down(gap - 2 * eps))} if safe and eps is not None else {},
+                bounds={"slack": at_least(floor_to(gap - 2 * eps, 80))} if safe and eps is not None else {},
                 witness={"merges": [list(pair) for pair in merged]},
             )
         )
@@ -74,7 +80,11 @@ def merges(z: list[list[Fraction]]) -> list[tuple[int, int]]:
     keys = {(i, j): key(z[i], z[j]) for j in range(len(z)) for i in range(j)}
     while len(clusters) > 1:
         pairs = sorted(
-            ((max(keys[min(i, j), max(i, j)] for i in a for j in b), a, b) for k, b in enumerate(clusters) for a in clusters[:k]),
+            (
+                (max(keys[min(i, j), max(i, j)] for i in a for j in b), a, b)
+                for k, b in enumerate(clusters)
+                for a in clusters[:k]
+            ),
             key=lambda x: -x[0],
         )
         if len(pairs) > 1 and pairs[0][0] == pairs[1][0]:
@@ -91,7 +101,10 @@ def _gap(z: list[list[Fraction]], order: list[tuple[int, int]]) -> Any:
     with ctx.workprec(BITS):
         for i, j in order:
             similar = {
-                (a[0], b[0]): max(key(z[s], z[t]) for s in a for t in b) for a in clusters for b in clusters if a[0] < b[0]
+                (a[0], b[0]): max(key(z[s], z[t]) for s in a for t in b)
+                for a in clusters
+                for b in clusters
+                if a[0] < b[0]
             }
             best = _root(similar.pop((i, j)))
             if similar:
@@ -107,8 +120,3 @@ def _root(k: Fraction) -> Any:
 
 def _dot(a: list[Fraction], b: list[Fraction]) -> Fraction:
     return sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0))
-
-
-def _down(x: Fraction) -> Fraction:
-    """Rounded down to a multiple of 2**-80."""
-    return Fraction((x.numerator << 80) // x.denominator, 1 << 80)

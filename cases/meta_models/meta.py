@@ -30,7 +30,10 @@ def moe_claims(instance: Instance, formats: list[Format]) -> list[Claim]:
     W, R, z = instance.array("W"), instance.array("R"), instance.array("z")
     B = instance.array("B") if instance.has("B") else None
     gate = binary_gate(instance, R, z)
-    experts = [[sum(W[e, o, c] * z[c] for c in range(len(z))) + (B[e, o] if B is not None else 0) for o in range(sizes["o"])] for e in range(sizes["k"])]
+    experts = [
+        [sum(W[e, o, c] * z[c] for c in range(len(z))) + (B[e, o] if B is not None else 0) for o in range(sizes["o"])]
+        for e in range(sizes["k"])
+    ]
     output = [sum((w * y[o] for w, y in zip(gate, experts, strict=True)), Fraction(0)) for o in range(sizes["o"])]
     return [
         identity_claim(instance.name, sizes["k"], sizes["d"], B is not None),
@@ -38,7 +41,8 @@ def moe_claims(instance: Instance, formats: list[Format]) -> list[Claim]:
             "expectation",
             "gate",
             instance.name,
-            f"The law of the experts of {instance.name}, proportional to 2^(scale R z), is the gate of the witness, and the mean "
+            f"The law of the experts of {instance.name}, proportional to 2^(scale R z), is the gate of the witness, "
+            "and the mean "
             "of their outputs W_e z + B_e under it is exactly the output of the witness.",
             verdict=True,
             witness={"gate": texts(gate), "output": texts(output)},
@@ -51,7 +55,9 @@ def binary_gate(instance: Instance, R: Any, z: Any) -> Vector:
     """2^(scale R z), normalised, in rationals. Raises InputRejected unless the scores are whole numbers."""
     scores = [instance.number("scale") * sum(r * x for r, x in zip(row, z, strict=True)) for row in R]
     if any(s.denominator != 1 or abs(s) > 1000 for s in scores):
-        raise InputRejected(f"{instance.name}: a score scale R z is not a whole number", "choose z, R and scale so that it is")
+        raise InputRejected(
+            f"{instance.name}: a score scale R z is not a whole number", "choose z, R and scale so that it is"
+        )
     powers = [Fraction(2) ** int(s) for s in scores]
     return [p / sum(powers) for p in powers]
 
@@ -63,8 +69,10 @@ def identity_claim(name: str, k: int, d: int, biased: bool) -> Claim:
         "identity",
         "moe",
         name,
-        f"For every gate w, every W, B and z of the sizes of {name}, each output of the mixture sum_e w_e (W_e z + B_e) is "
-        "exactly that of the meta-linear layer (sum_e w_e W_e) z + sum_e w_e B_e: their difference is the polynomial 0.",
+        f"For every gate w, every W, B and z of the sizes of {name}, each output of the mixture sum_e w_e (W_e z + "
+        "B_e) is "
+        "exactly that of the meta-linear layer (sum_e w_e W_e) z + sum_e w_e B_e: their difference is the polynomial "
+        "0.",
         verdict=k * d <= MOST_SYMBOLS and _same_polynomial(k, d, biased),
         reason=f"more than {MOST_SYMBOLS} coefficients",
         parameters=sizes,
@@ -98,20 +106,29 @@ def _orders(instance: Instance, format: Format, W: Any, B: Any, z: Any, gate: Ve
     gamma = n * u / (1 - n * u) if n * u < 1 else Fraction(10**6)
     for o in range(outputs):
         biases = [abs(B[e, o]) if B is not None else Fraction(0) for e in range(k)]
-        size = sum((w * (sum(abs(W[e, o, c]) * abs(z[c]) for c in range(d)) + b) for e, (w, b) in enumerate(zip(rounded, biases, strict=True))), Fraction(0))
+        size = sum(
+            (
+                w * (sum(abs(W[e, o, c]) * abs(z[c]) for c in range(d)) + b)
+                for e, (w, b) in enumerate(zip(rounded, biases, strict=True))
+            ),
+            Fraction(0),
+        )
         lost = (1 + gamma) * eta * (sum(rounded) * d + k + k * sum((abs(x) for x in z), Fraction(0)) + d + k)
         worst = max(worst, 2 * gamma * size + lost)
         inner = [sum((abs(W[e, o, c] * z[c]) for c in range(d)), biases[e]) for e in range(k)]
         theta = [sum((w * abs(W[e, o, c]) for e, w in enumerate(rounded)), Fraction(0)) for c in range(d)]
         peak = max([peak, (size + lost) * (1 + gamma) ** 2, *((x + lost) * (1 + gamma) ** 2 for x in [*inner, *theta])])
     given = [x for array in (W, z, *([B] if B is not None else [])) for x in array.ravel()]
-    exact = all(Fraction(float(format.round(float(x)))) == x for x in given) if max(map(abs, given)) < largest else False
+    exact = (
+        all(Fraction(float(format.round(float(x)))) == x for x in given) if max(map(abs, given)) < largest else False
+    )
     return claim(
         "enclosure",
         "orders",
         instance.name,
         f"In {format.name}, with the exact gate of {instance.name} rounded once, the outputs computed expert first, as "
-        "sum_e w_e (W_e z + B_e), and parameter first, as (sum_e w_e W_e) z + sum_e w_e B_e, differ by at most `high`, whatever "
+        "sum_e w_e (W_e z + B_e), and parameter first, as (sum_e w_e W_e) z + sum_e w_e B_e, differ by at most "
+        "`high`, whatever "
         "the order of the sums; nothing overflows.",
         more=format.name,
         semantics="any-order",
@@ -132,7 +149,9 @@ def meta_claims(instance: Instance) -> list[Claim]:
     """Of the system `meta`, with the identity gate: the exact value in every order of contraction, degree and size."""
     shape = instance.tensors["Theta"].shape
     if len(shape) < 3 or any(k != instance.tensors["z"].size for k in shape[1:]) or len(shape) > 6:
-        raise InputRejected(f"{instance.name}: Theta has the shape {shape}", "give it the shape (d', d, d, ..., d), order 1 to 4")
+        raise InputRejected(
+            f"{instance.name}: Theta has the shape {shape}", "give it the shape (d', d, d, ..., d), order 1 to 4"
+        )
     require_shapes(instance, z=("d",))
     Theta, z = instance.array("Theta"), instance.array("z")
     order, d = len(shape) - 2, shape[1]
@@ -140,14 +159,24 @@ def meta_claims(instance: Instance) -> list[Claim]:
     for _ in range(order):  # the last axis first, the input last, as in equations (30)-(33)
         by_gates = by_gates.dot(z)
     value = list(by_gates.dot(z))
-    direct = [sum((row[index] * prod((z[i] for i in index), start=Fraction(1)) for index in product(range(d), repeat=order + 1)), Fraction(0)) for row in Theta]
+    direct = [
+        sum(
+            (
+                row[index] * prod((z[i] for i in index), start=Fraction(1))
+                for index in product(range(d), repeat=order + 1)
+            ),
+            Fraction(0),
+        )
+        for row in Theta
+    ]
     count = shape[0] * d * d**order
     return [
         claim(
             "identity",
             "meta",
             instance.name,
-            f"The meta-{order}-linear layer of {instance.name} with the identity gate, its axes contracted from the last to the "
+            f"The meta-{order}-linear layer of {instance.name} with the identity gate, its axes contracted from the "
+            "last to the "
             "first, returns exactly the output of the witness, which is its homogeneous polynomial of degree "
             f"{order + 1} at z, and has d' d k^n = {count} parameters.",
             verdict=value == direct and Theta.size == count,

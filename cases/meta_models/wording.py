@@ -50,6 +50,16 @@ def radius_of(x: Number) -> str:
     return at_most(max(high_of(x), LEAST_RADIUS))
 
 
+def floor_to(x: Fraction, bits: int) -> Fraction:
+    """The largest multiple of 2**-bits that is not above x."""
+    return Fraction((x.numerator << bits) // x.denominator, 1 << bits)
+
+
+def ceil_to(x: Fraction, bits: int) -> Fraction:
+    """The least multiple of 2**-bits that is not below x."""
+    return -floor_to(-x, bits)
+
+
 def ball(x: Fraction | int) -> Any:
     """A rational as a ball."""
     x = Fraction(x)

@@ -6,10 +6,23 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
+from certify.checker.cases.meta_models.parts import (
+    BITS,
+    MOST_ENTRIES,
+    System,
+    lower,
+    real,
+    require_positive,
+    rests_on,
+    size,
+    system_of,
+    total,
+    upper,
+    witness,
+    words,
+)
 from flint import arb, ctx
 
-from certify.checker.cases.meta_models.networks import MOST_ENTRIES, require_positive
-from certify.checker.cases.meta_models.parts import BITS, System, lower, real, size, system_of, total, upper, witness, words
 from certify.checker.document import Beyond, Claim, Finding, Rejected, number, proved, require_lower, require_upper
 
 GATES = {
@@ -20,11 +33,11 @@ GATES = {
     "swiglu": "the meta-linear layer s . (W x + B), s = V x * sigmoid(V x) * U x,",
     "softmax": "the mixture of experts s . (W x + B), s = softmax(R x),",
 }
-RADIUS, PARTS = Fraction(1, 8), 16
+RADIUS, CELLS = Fraction(1, 8), 16
 
 
 class Layer:
-    """A layer in balls, the parameters first: theta = sum_k s_k W_k, then theta . x + sum_k s_k B_k."""
+    """A layer in balls."""
 
     def __init__(self, s: System) -> None:
         if s.system not in GATES:
@@ -36,7 +49,10 @@ class Layer:
 
     def gate(self, x: list[Any]) -> list[Any]:
         """s(x)."""
-        kind, through = self.s.system, lambda name: [total(a * y for a, y in zip(row, x, strict=True)) for row in self.parts[name]]
+        kind, through = (
+            self.s.system,
+            lambda name: [total(a * y for a, y in zip(row, x, strict=True)) for row in self.parts[name]],
+        )
         if kind == "identity":
             return x
         if kind == "swish":
@@ -49,14 +65,16 @@ class Layer:
         return [1 / total((b - a).exp() for b in scores) for a in scores]
 
     def __call__(self, x: list[Any]) -> list[Any]:
+        """The outputs at a point or box."""
         W, B = self.parts["W"], self.parts["B"]
         if self.s.system == "linear":
             return [total(a * y for a, y in zip(row, x, strict=True)) + b for row, b in zip(W, B, strict=True)]
         s = self.gate(x)
-        return [
-            total(total(g * W[k][o][c] for k, g in enumerate(s)) * y for c, y in enumerate(x)) + total(g * B[k][o] for k, g in enumerate(s))
+        inner = [
+            [total(a * y for a, y in zip(W[k][o], x, strict=True)) + B[k][o] for k in range(len(s))]
             for o in range(len(B[0]))
         ]
+        return [total(g * y for g, y in zip(s, row, strict=True)) for row in inner]
 
 
 def balls(values: Any) -> Any:
@@ -97,8 +115,8 @@ def check_enclosure(claim: Claim, context: Any) -> Finding:
         cells = [point]
         half = Fraction(0)
         if box:
-            half = RADIUS / PARTS
-            steps = [half * (2 * k + 1 - PARTS) for k in range(PARTS)]
+            half = RADIUS / CELLS
+            steps = [half * (2 * k + 1 - CELLS) for k in range(CELLS)]
             cells = [[x + step for x, step in zip(point, index, strict=True)] for index in product(steps, repeat=d)]
         found = [layer([real(x) + arb(0, 1) * real(half) for x in cell])[o] for cell in cells]
         low, high = min(map(lower, found)), max(map(upper, found))
@@ -133,7 +151,8 @@ def check_signs(claim: Claim, context: Any) -> Finding:
     found = outputs(layer)
     if witness(claim, "positive") != [signs(found)]:
         raise Rejected("the signs of its witness are not those of the outputs")
-    margin = min(lower(abs(y)) for y in found)
+    with ctx.workprec(BITS):
+        margin = min(lower(abs(y)) for y in found)
     require_positive(claim, margin)
     return proved(claim, margin=margin)
 
@@ -189,27 +208,17 @@ def check_accuracy(claim: Claim, context: Any) -> Finding:
     return proved(claim, gap=gap)
 
 
-def rests_on(claim: Claim, context: Any, s: System, output: str) -> tuple[str, Fraction]:
-    """The rounding claim of the kernel of a system on which another claim rests, proved again; its id and its bound."""
-    name, format = claim["parameters"].get("rounding"), claim["parameters"].get("format")
-    source = context.proved(name)
-    parts = source["id"].split("/")
-    if source["kind"] != "rounding" or parts[1] != format or parts[3] != "point" or parts[-1] != f"kernel={s.name}":
-        raise Rejected("what it rests on is no rounding claim of its kernel at the state")
-    if source["semantics"] != claim["semantics"]:
-        raise Rejected("what it rests on has other semantics")
-    return source["id"], number(source["bounds"][f"eps_{output}"])
-
-
 def check_classes(claim: Claim, context: Any) -> Finding:
     """How many outputs are larger than the error of the kernel."""
     layer, format = Layer(system_of(claim, context)), claim["parameters"].get("format")
     s = layer.s
-    name, eps = rests_on(claim, context, s, "y")
+    source, eps = rests_on(claim, s, "y")
+    name = source["id"]
     words(
         claim,
         s,
-        f"{at(layer)}, computed in {format} as {name} says, have the sign of the exact output at `count` points or more; at the "
+        f"{at(layer)}, computed in {format} as {name} says, have the sign of the exact output at `count` points or "
+        "more; at the "
         "others rounding is not proved to keep it.",
         topic="classes",
         more=str(format),
@@ -217,7 +226,8 @@ def check_classes(claim: Claim, context: Any) -> Finding:
         bounds=("count",),
         semantics=claim["semantics"],
     )
-    count = Fraction(sum(lower(abs(y)) > eps for y in outputs(layer)))
+    with ctx.workprec(BITS):
+        count = Fraction(sum(lower(abs(y)) > eps for y in outputs(layer)))
     require_positive(claim, count, "count")
     return proved(claim, count=count)
 
@@ -260,20 +270,21 @@ def check_merges(claim: Claim, context: Any) -> Finding:
         words(
             claim,
             s,
-            f"{order}; at each merge the similarity of the two clusters exceeds that of every other two by at least `gap`.",
+            f"{order}; at each merge the similarity of the two clusters exceeds that of every other two by at least "
+            "`gap`.",
             topic="merges",
             bounds=("gap",),
         )
-        name, eps = "", Fraction(0)
+        eps = Fraction(0)
     else:
-        name, eps = rests_on(claim, context, s, "S")
+        source, eps = rests_on(claim, s, "S")
         words(
             claim,
             s,
-            f"{order}, when the similarities are computed by the kernel in {format}, as {name} says.",
+            f"{order}, when the similarities are computed by the kernel in {format}, as {source['id']} says.",
             topic="merges",
             more=str(format),
-            given={"format": format, "rounding": name},
+            given={"format": format, "rounding": source["id"]},
             bounds=("slack",),
             semantics=claim["semantics"],
         )

@@ -9,9 +9,10 @@ from typing import Any
 
 from flint import arb, fmpq, fmpq_mat
 
-from certify.checker.document import Claim, Rejected, agrees, integer, number, shown
+from certify.checker.document import Claim, Rejected, agrees, integer, number, require_lower, shown
 
 README = "cases/meta_models/README.md"
+MOST_ENTRIES = 20_000
 BITS = 480  # of ball arithmetic: no proof rests on them, only whether there is one
 # tensors with their axes (those in brackets may be missing), and controls; equal letters are equal lengths
 PARTS: dict[str, tuple[str, str]] = {
@@ -60,7 +61,7 @@ class System:
 
     def __init__(self, context: Any, name: Any) -> None:
         self.name, self.context, sizes = name, context, dict[str, int]()
-        tensors, numbers = PARTS[str(name).split("-")[0]] if str(name).split("-")[0] in PARTS else ("", "")
+        tensors, numbers = PARTS.get(str(name).split("-")[0], ("", ""))
         self.system = str(name).split("-")[0]
         if not tensors:
             raise Rejected(f"{shown(name)} is no system of the state")
@@ -73,7 +74,11 @@ class System:
             shape = context.saved.tensors[f"{name}_{part}"].shape
             fits = len(shape) == len(axes) or (axes[-1] == "*" and len(shape) >= len(axes) - 1)
             for length, axis in zip(shape, axes, strict=False):
-                fits = fits and length > 0 and (axis == "*" or length == (int(axis) if axis.isdigit() else sizes.setdefault(axis, length)))
+                fits = (
+                    fits
+                    and length > 0
+                    and (axis == "*" or length == (int(axis) if axis.isdigit() else sizes.setdefault(axis, length)))
+                )
             if not fits:
                 raise Rejected(f"{shown(f'{name}_{part}')} has the shape {shape}, which does not fit")
         for part in numbers.split():
@@ -130,7 +135,12 @@ def words(
     """The words of a claim are those of its kind and its system; its parameters are `given`."""
     given = {"instance": system.name, **(given or {})}
     id = f"{claim['kind']}/{topic}/{system.name}" + (f"/{more}" if more else "")
-    own = {"statement": statement, "theorem": f"{README}#{topic}", "assumptions": list(assumptions), "semantics": semantics}
+    own = {
+        "statement": statement,
+        "theorem": f"{README}#{topic}",
+        "assumptions": list(assumptions),
+        "semantics": semantics,
+    }
     agrees(claim, system.context, id=id, parameters=tuple(given), bounds=bounds, **own)
     if any(type(claim["parameters"][key]) is not type(x) or claim["parameters"][key] != x for key, x in given.items()):
         raise Rejected(f"its parameters are not {shown(given)}")
@@ -202,3 +212,26 @@ def positive_definite(A: Any) -> bool:
 def size(shape: tuple[int, ...]) -> int:
     """How many entries."""
     return prod(shape)
+
+
+def require_positive(claim: Claim, own: Fraction, name: str = "margin") -> None:
+    """A lower bound that is proved, and positive."""
+    require_lower(claim, name, own)
+    if number(claim["bounds"][name]) <= 0:
+        raise Rejected(f"{name} is not positive")
+
+
+def apply(A: Any, x: Any) -> list[Fraction]:
+    """A x."""
+    return [sum((a * y for a, y in zip(row, x, strict=True)), Fraction(0)) for row in A]
+
+
+def rests_on(claim: Claim, s: System, output: str, ball: bool = False) -> tuple[Claim, Fraction]:
+    """The rounding claim of the kernel of a system on which another claim rests, proved again; and its bound."""
+    source = s.context.proved(claim["parameters"].get("rounding"))
+    parts = source["id"].split("/")
+    if source["kind"] != "rounding" or parts[1] != claim["parameters"].get("format") or parts[-1] != f"kernel={s.name}":
+        raise Rejected("what it rests on is no rounding claim of its kernel in its format")
+    if parts[3] != ("ball" if ball else "point") or source["semantics"] != claim["semantics"]:
+        raise Rejected("what it rests on is about another region, or other programs")
+    return source, number(source["bounds"][f"eps_{output}"])
