@@ -15,6 +15,7 @@ from certify.errors import InputRejected
 
 CASES = {
     "polyprox": "certify.cases.polyprox.case",
+    "meta_models": "certify.cases.meta_models.case",
 }
 
 

@@ -16,8 +16,10 @@ from certify.errors import InputRejected
 
 from .inputs import Instance, require_shapes
 from .linear import MOST_UPDATES, count
-from .wording import BITS, at_least, at_most, ball, ceil_to, claim, high_of, low_of, radius_of, texts
+from .wording import BITS, at_least, at_most, ball, ceil_to, claim, high_of, interval, low_of, texts
 
+#: Entries of an output that have an enclosure each.
+MOST_ENTRIES = 64
 #: What equations (13) and (27) divide the scores by, in words and as the power of the width.
 SCALES = {
     "eq13": ("as in equation (13), exp(q_i . k_j)", 0),
@@ -37,28 +39,22 @@ def attention_claims(instance: Instance) -> list[Claim]:
             divisor = arb(z.shape[1]).sqrt() if scaled else arb(1)
             rows = [softmax([ball(s) / divisor for s in row]) for row in scores]
             outputs[name] = [[_mean(row, values[:, k]) for k in range(values.shape[1])] for row in rows]
-            middles = [[Fraction(round(middle(x) * 2**256), 2**256) for x in row] for row in outputs[name]]
-            off = [
-                abs(x - ball(m))
-                for row, mids in zip(outputs[name], middles, strict=True)
-                for x, m in zip(row, mids, strict=True)
-            ]
             least = min((x for row in rows for x in row), key=low_of) if scaled else least
-            claims.append(
+            entries = [(i, k) for i in range(len(rows)) for k in range(values.shape[1])][:MOST_ENTRIES]
+            claims += [
                 claim(
                     "enclosure",
                     "attention",
                     instance.name,
-                    f"Every entry of softmax attention on the tokens of {instance.name}, with weights {words}, lies "
-                    "within "
-                    "`radius` of that of the witness.",
-                    more=name,
+                    f"Entry ({i}, {k}) of softmax attention on the tokens of {instance.name}, with weights {words}, "
+                    "lies in [low, high].",
+                    more=f"{name}/entry={i},{k}",
                     verdict=True,
-                    parameters={"scale": name},
-                    bounds={"radius": radius_of(max(map(high_of, off)))},
-                    witness={"output": texts(middles)},
+                    parameters={"scale": name, "entry": [i, k]},
+                    bounds=interval(outputs[name][i][k]),
                 )
-            )
+                for i, k in entries
+            ]
         gaps = [abs(x - y) for a, b in zip(*outputs.values(), strict=True) for x, y in zip(a, b, strict=True)]
         gap = max(gaps, key=low_of)
         claims += [
@@ -67,8 +63,7 @@ def attention_claims(instance: Instance) -> list[Claim]:
                 "attention",
                 instance.name,
                 f"Softmax attention on the tokens of {instance.name} by equation (13), without 1 / sqrt d, and by "
-                "equation (27), "
-                "with it, differ by at least `margin` in some entry.",
+                "equation (27), with it, differ by at least `margin` in some entry.",
                 verdict=low_of(gap) > 0,
                 reason="the enclosures overlap",
                 bounds={"margin": at_least(gap)},
@@ -78,8 +73,7 @@ def attention_claims(instance: Instance) -> list[Claim]:
                 "attention-weights",
                 instance.name,
                 f"Every weight of softmax attention on the tokens of {instance.name} by equation (27) is at least "
-                "`margin` > 0: no "
-                "score removes an edge of the graph, which only a mask does.",
+                "`margin` > 0: no score removes an edge of the graph, which only a mask does.",
                 verdict=low_of(least) > 0,
                 reason="a weight is not proved positive",
                 bounds={"margin": at_least(least)},
@@ -108,12 +102,11 @@ def _exact(instance: Instance, scores: Any, values: Any) -> Claim:
         rows.append([p / sum(powers) for p in powers])
     output = [[sum(w * v for w, v in zip(row, column, strict=True)) for column in values.T] for row in rows]
     return claim(
-        "expectation",
+        "identity",
         "attention",
         instance.name,
         f"With powers of 2 for exp, each row of attention on the tokens of {instance.name} is exactly the law of the "
-        "witness, "
-        "and the mean of the values under it exactly its output.",
+        "witness, and the mean of the values under it exactly its output.",
         verdict=whole,
         reason="a score is not a whole number below 500 in magnitude",
         witness={"rows": texts(rows), "output": texts(output)},
@@ -148,19 +141,21 @@ def anchor_claims(instance: Instance) -> list[Claim]:
     with ctx.workprec(BITS):
         E, exact = [ball(x) for x in e], [ball(x) for x in centre]
         first = max(high_of(abs(x - y)) for x, y in zip(update(E, E, w, beta), E, strict=True))
-        claims.append(
+        claims += [
             claim(
                 "enclosure",
                 "anchor",
                 instance.name,
-                f"The only fixed point of {rule} in the box |z_i| <= bound lies within `radius` of the witness in "
-                "every entry.",
+                f"Entry {i} of the only fixed point of {rule} in the box |z_i| <= bound lies in [low, high].",
+                more=f"entry={i}",
                 verdict=max(map(abs, centre)) <= R,
                 reason="no point of the box is known that the iteration hardly moves",
-                bounds={"radius": radius_of(off)},
+                parameters={"entry": i},
+                bounds=interval(ball(x) + arb(0, 1) * ball(off)),
                 witness={"z": texts(centre)},
             )
-        )
+            for i, x in enumerate(centre)
+        ]
         for digits in sorted({int(x) for x in instance.array("digits")}):
             tol = Fraction(1, 10**digits)
             updates, start = count(q, first, tol), max(abs(x - y) for x, y in zip(e, centre, strict=True)) + off

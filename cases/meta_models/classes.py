@@ -5,13 +5,13 @@ Proofs: README, sections lda, bayes, rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from flint import arb, ctx
 
+from certify.arithmetic.boxes import positive_on
 from certify.certificate import Claim, to_text
 from certify.errors import InputRejected
 
@@ -41,8 +41,8 @@ def lda_claims(instance: Instance) -> list[Claim]:
                 "identity",
                 "lda",
                 instance.name,
-                f"The discriminant w . x + b of {instance.name} is exactly that of the witness: Sigma w = delta, "
-                "b = -(m0 + m1) . w / 2, and the square of the Mahalanobis distance is `square`.",
+                f"The discriminant w . x + b of {instance.name} is exactly that of the witness: Sigma w = delta, b = "
+                "-(m0 + m1) . w / 2, and the square of the Mahalanobis distance is `square`.",
                 verdict=True,
                 bounds={"square": to_text(square)},
                 witness={"w": texts(w), "b": texts([b])},
@@ -52,8 +52,7 @@ def lda_claims(instance: Instance) -> list[Claim]:
                 "lda",
                 instance.name,
                 f"The discriminant at the points of {instance.name} has the signs of the witness and is at least "
-                "`margin` in "
-                "magnitude.",
+                "`margin` in magnitude.",
                 verdict=all(scores),
                 reason="a point lies on the boundary",
                 bounds={"margin": at_least(min(map(abs, scores)))},
@@ -64,8 +63,7 @@ def lda_claims(instance: Instance) -> list[Claim]:
                 "bayes",
                 instance.name,
                 f"The Bayes accuracy for the two normal classes of {instance.name}, equally likely, which is Phi of "
-                "half their "
-                "Mahalanobis distance, lies in [low, high].",
+                "half their Mahalanobis distance, lies in [low, high].",
                 verdict=True,
                 bounds={
                     "low": to_text(floor_to(low_of(accuracy), 200)),
@@ -100,10 +98,9 @@ def rule_claims(instance: Instance) -> list[Claim]:
             "margin",
             "rule",
             instance.name,
-            f"For the equal mixture of {sizes['M']} pairs of unit normal classes of {instance.name}, every linear rule "
-            "sign(w . x + t) is right with probability at most `linear`, and the meta-linear rule sign((x_1 - a)(b - "
-            "x_2)) with "
-            "probability at least `quadratic`, which is more by at least `margin`.",
+            f"For the equal mixture of {sizes['M']} pairs of unit normal classes of {instance.name}, every linear "
+            "rule sign(w . x + t) is right with probability at most `linear`, and the meta-linear rule sign((x_1 - "
+            "a)(b - x_2)) with probability at least `quadratic`, which is more by at least `margin`.",
             verdict=proved and margin > 0,
             reason="branch and bound did not end, or the rule is no better",
             bounds={
@@ -171,23 +168,5 @@ def _all_below(m0: Any, m1: Any, level: Fraction) -> tuple[bool, int]:
         def slack(box: list[Any]) -> Any:
             return top - linear_accuracy(first, second, *box)
 
-        return _positive(slack, [(Fraction(-1), Fraction(1)), (-T, T)])
-
-
-def _positive(f: Callable[[list[Any]], Any], box: list[tuple[Fraction, Fraction]]) -> tuple[bool, int]:
-    """Whether f > 0 on a box, by halving along the axis of the largest share until every part is proved."""
-    left, boxes = [tuple(box)], 0
-    whole = [high - low for low, high in box]
-    while left:
-        boxes += 1
-        if boxes > MOST_BOXES:
-            return False, boxes
-        part = left.pop()
-        value = f([ball((low + high) / 2) + arb(0, 1) * ball((high - low) / 2) for low, high in part])
-        if value > 0:
-            continue
-        axis = max(range(len(part)), key=lambda k: (part[k][1] - part[k][0]) / whole[k])
-        low, high = part[axis]
-        for half in ((low, (low + high) / 2), ((low + high) / 2, high)):
-            left.append((*part[:axis], half, *part[axis + 1 :]))
-    return True, boxes
+        covered = positive_on(slack, [(Fraction(-1), Fraction(1)), (-T, T)], MOST_BOXES)
+        return covered.proved, covered.boxes

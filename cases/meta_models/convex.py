@@ -93,8 +93,7 @@ def _messages(instance: Instance, d: Vector, e: Vector, c: Any, z: Vector) -> li
                 "belief",
                 instance.name,
                 f"After `count` rounds of belief propagation with cavity messages from none on {instance.name} the "
-                "maximizer of "
-                f"every belief is within 10^-{digits} of the MAP.",
+                f"maximizer of every belief is within 10^-{digits} of the MAP.",
                 verdict=reached is not None,
                 reason=f"not within {MOST_ROUNDS} rounds",
                 parameters={"digits": digits},
@@ -105,10 +104,8 @@ def _messages(instance: Instance, d: Vector, e: Vector, c: Any, z: Vector) -> li
                 "softmax-row",
                 instance.name,
                 f"For every variable i, {after}: the enclosure of the difference between softmax attention, with "
-                "scores log d_i "
-                "and log a_ji and values e_i and m_ji, and the maximizer of the belief contains 0 and reaches no "
-                "further than "
-                "`radius`. Equal they are because exp(log a) = a.",
+                "scores log d_i and log a_ji and values e_i and m_ji, and the maximizer of the belief contains 0 "
+                "and reaches no further than `radius`. Equal they are because exp(log a) = a.",
                 verdict=all((x - y).contains(0) for x, y in zip(softmax, belief, strict=True)),
                 reason="an enclosure excludes 0",
                 parameters={"rounds": rounds},
@@ -118,8 +115,8 @@ def _messages(instance: Instance, d: Vector, e: Vector, c: Any, z: Vector) -> li
                 "margin",
                 "softmax-row",
                 instance.name,
-                f"For every variable i, {after}: every weight of the belief, d_i and a_ji over their sum, is at least "
-                "`margin`.",
+                f"For every variable i, {after}: every weight of the belief, d_i and a_ji over their sum, is at "
+                "least `margin`.",
                 verdict=True,
                 parameters={"rounds": rounds},
                 bounds={"margin": at_least(least)},
@@ -168,8 +165,7 @@ def _anchored(instance: Instance, d: Vector, e: Vector, c: Any, z: Vector) -> li
             "anchored",
             instance.name,
             f"From z = e, after `count` iterations {rule} on {instance.name} and ever after, every z_i is within "
-            f"10^-{digits} of "
-            "the MAP; the factor q_plain alone proves `count_plain`.",
+            f"10^-{digits} of the MAP; the factor q_plain alone proves `count_plain`.",
             verdict=sharp is not None and loose is not None,
             reason="the count is too large",
             parameters={"digits": digits},
@@ -209,8 +205,7 @@ def _plain(instance: Instance, d: Vector, e: Vector, c: Any, z: Vector) -> list[
             "consensus",
             instance.name,
             f"Plain attention {about}, from z = e, tends to the same number `value` in every entry, the mean of e "
-            "under the law "
-            "of the witness, which is stationary: pi A = pi exactly.",
+            "under the law of the witness, which is stationary: pi A = pi exactly.",
             verdict=tau < 1,
             reason=no,
             bounds={"value": to_text(value)},

@@ -70,9 +70,8 @@ def soft_claims(instance: Instance) -> list[Claim]:
                 "identity",
                 "em",
                 instance.name,
-                f"Before and after each step, {start}: the enclosure of log-likelihood - Q - H contains 0 and reaches "
-                "no further "
-                "than `radius`. Equal they are by definition of the posterior.",
+                f"Before and after each step, {start}: the enclosure of log-likelihood - Q - H contains 0 and "
+                "reaches no further than `radius`. Equal they are by definition of the posterior.",
                 verdict=all(x.contains(0) for x in errors),
                 reason="an enclosure excludes 0",
                 bounds={"radius": radius_of(radius)},
@@ -81,11 +80,11 @@ def soft_claims(instance: Instance) -> list[Claim]:
                 "margin",
                 "em",
                 instance.name,
-                f"In each step, {start}, Q grows by at least `gain_Q` > 0, H by at least `gain_H` > 0, and so the "
-                "log-likelihood by at least their sum.",
-                verdict=all(low_of(x) > 0 for x in least[:2]),
+                f"In each step, {start}, Q grows by at least `gain_Q` > 0, H by at least `gain_H` > 0, and the "
+                "log-likelihood by at least `margin`.",
+                verdict=all(low_of(x) > 0 for x in least),
                 reason="a gain is not proved positive",
-                bounds={"gain_Q": at_least(least[0]), "gain_H": at_least(least[1])},
+                bounds={"margin": at_least(least[2]), "gain_Q": at_least(least[0]), "gain_H": at_least(least[1])},
             ),
             claim(
                 "order",
@@ -155,8 +154,7 @@ def hard_claims(instance: Instance) -> list[Claim]:
                 parameters={
                     "tied": tied,
                     "published": "an improvement of Q gives at least as much improvement of the log-likelihood, and a "
-                    "layer's "
-                    "hard E-step and the next layer's M-step are such an EM iteration",
+                    "layer's hard E-step and the next layer's M-step are such an EM iteration",
                     "source": SOURCE,
                 },
                 bounds={"gain_Q": at_least(gain), "fall": at_least(fall)},
@@ -167,8 +165,7 @@ def hard_claims(instance: Instance) -> list[Claim]:
                 "hard-em",
                 instance.name,
                 f"One hard EM step on the points of {instance.name}, from its means with equal shares, {ties}: the "
-                "hard "
-                "objective, the largest log p(x, z | theta) over z, gains at least `margin`.",
+                "hard objective, the largest log p(x, z | theta) over z, gains at least `margin`.",
                 verdict=gain > 0,
                 reason="the means are a fixed point",
                 parameters={"tied": tied},

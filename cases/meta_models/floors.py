@@ -70,8 +70,7 @@ def _floor(instance: Instance, format: str, source: Claim, reach: Fraction, larg
         "floor",
         instance.name,
         f"From z = e, the t-th iterate of {rule_of(instance)}, each computed in {format} as {source.id} says, is "
-        "within "
-        "q^t reach + floor of the fixed point in every entry, for every t.",
+        "within q^t reach + floor of the fixed point in every entry, for every t.",
         more=format,
         semantics=source.semantics,
         verdict=good,

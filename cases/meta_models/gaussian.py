@@ -50,8 +50,7 @@ def mean_claims(instance: Instance) -> list[Claim]:
             "stationary",
             instance.name,
             f"At z of the witness the gradient of the sum of the quadratic log-messages of {instance.name} that its "
-            "mask "
-            "keeps is exactly 0, and the Hessian is negative definite: z is their precision-weighted mean.",
+            "mask keeps is exactly 0, and the Hessian is negative definite: z is their precision-weighted mean.",
             verdict=good,
             reason="the sum of the precisions is not positive definite, so that there is no maximizer",
             witness={"z": texts(z)},
@@ -65,8 +64,8 @@ def mean_claims(instance: Instance) -> list[Claim]:
                 "margin",
                 "hull",
                 instance.name,
-                f"The precision-weighted mean of {instance.name} is at least `margin` above the smallest and below the "
-                "largest maximizer that its mask keeps.",
+                f"The precision-weighted mean of {instance.name} is at least `margin` above the smallest and below "
+                "the largest maximizer that its mask keeps.",
                 verdict=inside,
                 reason="a precision is not positive, or all maximizers are equal",
                 bounds={"margin": at_least(min(z[0] - min(ends), max(ends) - z[0]))} if inside else {},
@@ -93,9 +92,8 @@ def gaussian_claims(instance: Instance) -> list[Claim]:
                 "tree",
                 instance.name,
                 f"Gaussian belief propagation on the tree of {instance.name}, from zero messages, gives exactly the "
-                "means and "
-                f"variances of the witness, which are J^-1 h and the diagonal of J^-1, after {rounds} rounds and no "
-                "fewer.",
+                f"means and variances of the witness, which are J^-1 h and the diagonal of J^-1, after {rounds} "
+                "rounds and no fewer.",
                 verdict=True,
                 parameters={"rounds": rounds},
                 witness={"means": texts(means), "variances": texts(variances)},
@@ -156,8 +154,8 @@ def _walk_summable(instance: Instance, J: Any, h: Any) -> list[Claim]:
             "walk-summable",
             instance.name,
             "For v > 0 of the witness and every i, the sum over j != i of |J_ij| v_j is at most q J_ii v_i in "
-            f"{instance.name}, "
-            "with q < 1: J is walk-summable, and the Jacobi iteration contracts by q in the norm max |z_i| / v_i.",
+            f"{instance.name}, with q < 1: J is walk-summable, and the Jacobi iteration contracts by q in the norm "
+            "max |z_i| / v_i.",
             verdict=q < 1,
             reason=f"the best q found is {float(q):.3g}, not below 1",
             bounds={"q": at_most(q)},
@@ -168,8 +166,7 @@ def _walk_summable(instance: Instance, J: Any, h: Any) -> list[Claim]:
             "jacobi",
             instance.name,
             "From z = 0, after `count` Jacobi iterations z_i <- (h_i - sum over j != i of J_ij z_j) / J_ii of "
-            f"{instance.name} "
-            f"and ever after, every z_i is within 10^-{digits} of (J^-1 h)_i.",
+            f"{instance.name} and ever after, every z_i is within 10^-{digits} of (J^-1 h)_i.",
             verdict=updates is not None,
             reason="no contraction is proved, or the count is too large",
             parameters={"digits": digits},
@@ -196,8 +193,7 @@ def _loops(instance: Instance, J: Any, h: Any, edges: list[Edge], means: Vector,
         radius = max((abs(x).upper() for x in errors), key=float, default=arb(0))
         tends = (
             f"In Gaussian belief propagation on the loops of {instance.name}, from zero messages, the message "
-            "precisions tend "
-            "to their only fixed point between those of the witness and 0; there"
+            "precisions tend to their only fixed point between those of the witness and 0; there"
         )
         witness = {"precisions": [[str(i), str(j), *texts([x])] for (i, j), x in (box or {}).items()]}
         return [
@@ -218,8 +214,8 @@ def _loops(instance: Instance, J: Any, h: Any, edges: list[Edge], means: Vector,
                 "loop-means",
                 instance.name,
                 f"{tends} the enclosure of the difference between the means of the beliefs and J^-1 h contains 0 and "
-                "reaches "
-                "no further than `radius`. This alone proves no equality; that the means are exact is a theorem.",
+                "reaches no further than `radius`. This alone proves no equality; that the means are exact is a "
+                "theorem.",
                 verdict=bool(errors) and all(x.contains(0) for x in errors),
                 reason=reason,
                 bounds={"radius": radius_of(radius)},

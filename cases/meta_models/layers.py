@@ -131,8 +131,7 @@ def _at_point(instance: Instance, parts: dict[str, Any], output: list[Any]) -> l
                 "box",
                 instance.name,
                 f"Output {o} of {what} of {instance.name} lies in [low, high] wherever no coordinate of x is further "
-                "than "
-                f"{RADIUS} from its point.",
+                f"than {RADIUS} from its point.",
                 more=f"output={o}",
                 verdict=True,
                 parameters={"output": o, "radius": to_text(RADIUS)},
@@ -175,21 +174,21 @@ def _classes(instance: Instance, parts: dict[str, Any], outputs: list[Any], roun
         )
     for format, source in rounding.items():
         eps = parse(source.bounds["eps_y"]) if "eps_y" in source.bounds else None
-        kept = 0 if eps is None else sum(margin > eps for margin in margins)
+        kept = [] if eps is None else [floor_to(margin - eps, 240) for margin in margins if margin > eps]
         claims.append(
             claim(
                 "margin",
                 "classes",
                 instance.name,
-                f"{at}, computed in {format} as {source.id} says, have the sign of the exact output at `count` points "
-                "or more; "
-                "at the others rounding is not proved to keep it.",
+                f"{at}, computed in {format} as {source.id} says, have the sign of the exact output at `count` "
+                "points or more, which exceeds the error by at least `margin` there; at the others rounding is not "
+                "proved to keep it.",
                 more=format,
                 semantics=source.semantics,
-                verdict=kept > 0,
+                verdict=bool(kept) and min(kept) > 0,
                 reason="no class is proved to be kept",
                 parameters={"format": format, "rounding": source.id, "points": n},
-                bounds={"count": str(kept)},
+                bounds={"margin": to_text(min(kept)), "count": str(len(kept))} if kept else {},
             )
         )
     return claims
@@ -224,8 +223,8 @@ def _conic(instance: Instance, W: Any) -> Claim:
         "margin",
         "conic",
         instance.name,
-        f"The quadratic part of x . (W x + B) of {instance.name} is {kind}: the determinant of its symmetric matrix is "
-        f"{'positive' if det > 0 else 'negative'} and at least `margin` in magnitude.",
+        f"The quadratic part of x . (W x + B) of {instance.name} is {kind}: the determinant of its symmetric matrix "
+        f"is {'positive' if det > 0 else 'negative'} and at least `margin` in magnitude.",
         verdict=det != 0,
         reason="the determinant is 0: the conic is parabolic or degenerate",
         parameters={"conic": kind},

@@ -53,7 +53,8 @@ def linkage_claims(instance: Instance, rounding: dict[str, Claim]) -> list[Claim
                 "order",
                 "merges",
                 instance.name,
-                f"{order}, when the similarities are computed by the kernel in {format}, as {source.id} says.",
+                f"{order}, when the similarities are computed by the kernel in {format}, as {source.id} says; what "
+                "the exact ones differ by exceeds twice its error by at least `gap`.",
                 more=format,
                 semantics=source.semantics,
                 verdict=safe,
@@ -61,7 +62,7 @@ def linkage_claims(instance: Instance, rounding: dict[str, Claim]) -> list[Claim
                 if eps is None
                 else f"rounding may flip a merge: the gap {float(gap):.3g} is below twice the error {float(eps):.3g}",
                 parameters={"format": format, "rounding": source.id},
-                bounds={"slack": at_least(floor_to(gap - 2 * eps, 80))} if safe and eps is not None else {},
+                bounds={"gap": at_least(floor_to(gap - 2 * eps, 80))} if safe and eps is not None else {},
                 witness={"merges": [list(pair) for pair in merged]},
             )
         )

@@ -18,7 +18,7 @@ from certify.errors import InputRejected
 
 from .inputs import Instance, require_shapes
 from .linear import Vector
-from .wording import at_most, claim, texts
+from .wording import at_least, at_most, claim, texts
 
 #: Coefficients of a layer whose identity is proved in symbols.
 MOST_SYMBOLS = 400
@@ -38,12 +38,11 @@ def moe_claims(instance: Instance, formats: list[Format]) -> list[Claim]:
     return [
         identity_claim(instance.name, sizes["k"], sizes["d"], B is not None),
         claim(
-            "expectation",
+            "identity",
             "gate",
             instance.name,
             f"The law of the experts of {instance.name}, proportional to 2^(scale R z), is the gate of the witness, "
-            "and the mean "
-            "of their outputs W_e z + B_e under it is exactly the output of the witness.",
+            "and the mean of their outputs W_e z + B_e under it is exactly the output of the witness.",
             verdict=True,
             witness={"gate": texts(gate), "output": texts(output)},
         ),
@@ -70,9 +69,8 @@ def identity_claim(name: str, k: int, d: int, biased: bool) -> Claim:
         "moe",
         name,
         f"For every gate w, every W, B and z of the sizes of {name}, each output of the mixture sum_e w_e (W_e z + "
-        "B_e) is "
-        "exactly that of the meta-linear layer (sum_e w_e W_e) z + sum_e w_e B_e: their difference is the polynomial "
-        "0.",
+        "B_e) is exactly that of the meta-linear layer (sum_e w_e W_e) z + sum_e w_e B_e: their difference is the "
+        "polynomial 0.",
         verdict=k * d <= MOST_SYMBOLS and _same_polynomial(k, d, biased),
         reason=f"more than {MOST_SYMBOLS} coefficients",
         parameters=sizes,
@@ -126,16 +124,15 @@ def _orders(instance: Instance, format: Format, W: Any, B: Any, z: Any, gate: Ve
         "enclosure",
         "orders",
         instance.name,
-        f"In {format.name}, with the exact gate of {instance.name} rounded once, the outputs computed expert first, as "
-        "sum_e w_e (W_e z + B_e), and parameter first, as (sum_e w_e W_e) z + sum_e w_e B_e, differ by at most "
-        "`high`, whatever "
-        "the order of the sums; nothing overflows.",
+        f"In {format.name}, with the exact gate of {instance.name} rounded once, the outputs computed expert first, "
+        "as sum_e w_e (W_e z + B_e), and parameter first, as (sum_e w_e W_e) z + sum_e w_e B_e, differ by a number "
+        "in [low, high], whatever the order of the sums; nothing overflows.",
         more=format.name,
         semantics="any-order",
         verdict=exact and n * u < 1 and peak < largest,
         reason="an input is no number of the format, or the format is too coarse for this many terms",
         parameters={"format": format.name},
-        bounds={"high": at_most(worst)},
+        bounds={"low": at_least(-worst), "high": at_most(worst)},
         assumptions=("every operation rounds to nearest; products are not fused with additions",),
     )
 
@@ -176,9 +173,8 @@ def meta_claims(instance: Instance) -> list[Claim]:
             "meta",
             instance.name,
             f"The meta-{order}-linear layer of {instance.name} with the identity gate, its axes contracted from the "
-            "last to the "
-            "first, returns exactly the output of the witness, which is its homogeneous polynomial of degree "
-            f"{order + 1} at z, and has d' d k^n = {count} parameters.",
+            "last to the first, returns exactly the output of the witness, which is its homogeneous polynomial of "
+            f"degree {order + 1} at z, and has d' d k^n = {count} parameters.",
             verdict=value == direct and Theta.size == count,
             reason="the two evaluations differ",
             parameters={"order": order, "count": count},

@@ -60,6 +60,14 @@ def ceil_to(x: Fraction, bits: int) -> Fraction:
     return -floor_to(-x, bits)
 
 
+def interval(x: flint.arb) -> dict[str, str]:
+    """The bounds low and high of a ball, as multiples of 2**-240, with room for another evaluation."""
+    return {
+        "low": to_text(floor_to(low_of(x) - LEAST_RADIUS, 240)),
+        "high": to_text(ceil_to(high_of(x) + LEAST_RADIUS, 240)),
+    }
+
+
 def ball(x: Fraction | int) -> Any:
     """A rational as a ball."""
     x = Fraction(x)

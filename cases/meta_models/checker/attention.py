@@ -23,7 +23,7 @@ from certify.checker.cases.meta_models.parts import (
 )
 from flint import arb, ctx
 
-from certify.checker.document import Beyond, Claim, Finding, Rejected, number, proved, require_upper
+from certify.checker.document import Beyond, Claim, Finding, Rejected, number, proved, require_lower, require_upper
 
 SCALES = {"eq13": "as in equation (13), exp(q_i . k_j)", "eq27": "as in equation (27), exp(q_i . k_j / sqrt d)"}
 MOST_ENTRIES, MOST_STEPS, MOST_SYMBOLS = 20_000, 6000, 400
@@ -55,31 +55,29 @@ def attended(s: System, scale: str) -> list[list[Any]]:
 
 
 def check_attention_enclosure(claim: Claim, context: Any) -> Finding:
-    """Every entry against that of the witness."""
+    """One entry against its interval."""
     s, scale = system_of(claim, context), claim["parameters"].get("scale")
-    if scale not in SCALES:
-        raise Rejected("its scale is that of no equation")
+    entry = claim["parameters"].get("entry")
+    n, d = s.shape("z")
+    if scale not in SCALES or entry not in [[i, k] for i in range(n) for k in range(d)]:
+        raise Rejected("its scale is that of no equation, or its entry none")
+    i, k = entry
     words(
         claim,
         s,
-        f"Every entry of softmax attention on the tokens of {s.name}, with weights {SCALES[scale]}, lies within "
-        "`radius` of that "
-        "of the witness.",
+        f"Entry ({i}, {k}) of softmax attention on the tokens of {s.name}, with weights {SCALES[scale]}, lies in "
+        "[low, high].",
         topic="attention",
-        more=scale,
-        given={"scale": scale},
-        bounds=("radius",),
+        more=f"{scale}/entry={i},{k}",
+        given={"scale": scale, "entry": entry},
+        bounds=("low", "high"),
     )
-    middle = numbers(witness(claim, "output")[0], s.shape("z"), "the output")
     with ctx.workprec(BITS):
-        found = attended(s, scale)
-        radius = max(
-            upper(abs(x - real(m)))
-            for row, mids in zip(found, middle, strict=True)
-            for x, m in zip(row, mids, strict=True)
-        )
-    require_upper(claim, "radius", radius)
-    return proved(claim, radius=radius)
+        found = context.cached(("attended", s.name, scale), lambda: attended(s, scale))[i][k]
+        low, high = lower(found), upper(found)
+    require_lower(claim, "low", low)
+    require_upper(claim, "high", high)
+    return proved(claim, low=low, high=high)
 
 
 def check_attention_margin(claim: Claim, context: Any) -> Finding:
@@ -90,12 +88,10 @@ def check_attention_margin(claim: Claim, context: Any) -> Finding:
         claim,
         s,
         f"Every weight of softmax attention on the tokens of {s.name} by equation (27) is at least `margin` > 0: no "
-        "score removes "
-        "an edge of the graph, which only a mask does."
+        "score removes an edge of the graph, which only a mask does."
         if weights
         else f"Softmax attention on the tokens of {s.name} by equation (13), without 1 / sqrt d, and by equation "
-        "(27), with it, "
-        "differ by at least `margin` in some entry.",
+        "(27), with it, differ by at least `margin` in some entry.",
         topic="attention-weights" if weights else "attention",
         bounds=("margin",),
     )
@@ -116,8 +112,7 @@ def check_attention_exact(claim: Claim, context: Any) -> Finding:
         claim,
         s,
         f"With powers of 2 for exp, each row of attention on the tokens of {s.name} is exactly the law of the "
-        "witness, and the mean "
-        "of the values under it exactly its output.",
+        "witness, and the mean of the values under it exactly its output.",
         topic="attention",
     )
     scores, V = tokens(s)
@@ -191,18 +186,24 @@ def check_anchor(claim: Claim, context: Any) -> Finding:
         require_below_one(claim, "q", a.q)
         return proved(claim, q=a.q)
     if kind == "enclosure":
+        entry = claim["parameters"].get("entry")
         words(
             claim,
             a.s,
-            f"The only fixed point of {a.rule} in the box |z_i| <= bound lies within `radius` of the witness in every "
-            "entry.",
+            f"Entry {entry} of the only fixed point of {a.rule} in the box |z_i| <= bound lies in [low, high].",
             topic="anchor",
-            bounds=("radius",),
+            more=f"entry={entry}",
+            given={"entry": entry},
+            bounds=("low", "high"),
         )
+        z = numbers(witness(claim, "z")[0], (len(a.e),), "z")
+        if type(entry) is not int or not 0 <= entry < len(z):
+            raise Rejected("it is about no entry")
         with ctx.workprec(BITS):
-            off = a.distance(numbers(witness(claim, "z")[0], (len(a.e),), "z"))
-        require_upper(claim, "radius", off)
-        return proved(claim, radius=off)
+            off = a.distance(z)
+        require_lower(claim, "low", z[entry] - off)
+        require_upper(claim, "high", z[entry] + off)
+        return proved(claim, low=z[entry] - off, high=z[entry] + off)
     digits = digits_of(claim, a)
     words(
         claim,
@@ -265,7 +266,7 @@ CHECKS = {
     "enclosure/attention": check_attention_enclosure,
     "margin/attention": check_attention_margin,
     "margin/attention-weights": check_attention_margin,
-    "expectation/attention": check_attention_exact,
+    "identity/attention": check_attention_exact,
     "contraction/anchor": check_anchor,
     "enclosure/anchor": check_anchor,
     "updates/anchor": check_anchor,

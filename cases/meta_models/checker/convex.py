@@ -66,9 +66,8 @@ def check_map(claim: Claim, context: Any) -> Finding:
     words(
         claim,
         s,
-        f"z of the witness maximizes the density of {s.name} exactly: d_i (z_i - e_i) + the sum over j of c_ij (z_i - "
-        "z_j) is 0 "
-        "for every i, and the density is log-concave.",
+        f"z of the witness maximizes the density of {s.name} exactly: d_i (z_i - e_i) + the sum over j of c_ij (z_i "
+        "- z_j) is 0 for every i, and the density is log-concave.",
         topic="map",
     )
     d, e, c = convex_of(s)
@@ -104,8 +103,7 @@ def check_belief(claim: Claim, context: Any) -> Finding:
         claim,
         s,
         f"After `count` rounds of belief propagation with cavity messages from none on {s.name} the maximizer of "
-        "every belief is "
-        f"within 10^-{digits} of the MAP.",
+        f"every belief is within 10^-{digits} of the MAP.",
         topic="belief",
         given={"digits": digits},
         bounds=("count",),
@@ -132,9 +130,8 @@ def check_softmax_row(claim: Claim, context: Any) -> Finding:
         claim,
         s,
         f"{after} the enclosure of the difference between softmax attention, with scores log d_i and log a_ji and "
-        "values e_i and "
-        "m_ji, and the maximizer of the belief contains 0 and reaches no further than `radius`. Equal they are because "
-        "exp(log a) = a."
+        "values e_i and m_ji, and the maximizer of the belief contains 0 and reaches no further than `radius`. "
+        "Equal they are because exp(log a) = a."
         if equal
         else f"{after} every weight of the belief, d_i and a_ji over their sum, is at least `margin`.",
         topic="softmax-row",
@@ -178,9 +175,8 @@ def check_anchored(claim: Claim, context: Any) -> Finding:
         words(
             claim,
             s,
-            f"Attention with the self value held at e_i, {RULE}, contracts on {s.name} by q < 1 in the norm max |z_i| "
-            "/ v_i with "
-            "v of the witness, and by q_plain < 1 in the largest entry; its limit is the MAP.",
+            f"Attention with the self value held at e_i, {RULE}, contracts on {s.name} by q < 1 in the norm max "
+            "|z_i| / v_i with v of the witness, and by q_plain < 1 in the largest entry; its limit is the MAP.",
             topic="anchored",
             bounds=("q", "q_plain"),
         )
@@ -191,9 +187,8 @@ def check_anchored(claim: Claim, context: Any) -> Finding:
     words(
         claim,
         s,
-        f"From z = e, after `count` iterations {RULE} on {s.name} and ever after, every z_i is within 10^-{digits} of "
-        "the MAP; "
-        "the factor q_plain alone proves `count_plain`.",
+        f"From z = e, after `count` iterations {RULE} on {s.name} and ever after, every z_i is within 10^-{digits} "
+        "of the MAP; the factor q_plain alone proves `count_plain`.",
         topic="anchored",
         given={"digits": digits},
         bounds=("count", "count_plain"),
@@ -221,8 +216,7 @@ def check_consensus(claim: Claim, context: Any) -> Finding:
         ),
         "identity": (
             f"Plain attention {about}, from z = e, tends to the same number `value` in every entry, the mean of e "
-            "under the law of "
-            "the witness, which is stationary: pi A = pi exactly.",
+            "under the law of the witness, which is stationary: pi A = pi exactly.",
             "value",
         ),
         "margin": (

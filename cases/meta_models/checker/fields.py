@@ -34,8 +34,7 @@ def check_stationary(claim: Claim, context: Any) -> Finding:
         claim,
         s,
         f"At z of the witness the gradient of the sum of the quadratic log-messages of {s.name} that its mask keeps "
-        "is exactly "
-        "0, and the Hessian is negative definite: z is their precision-weighted mean.",
+        "is exactly 0, and the Hessian is negative definite: z is their precision-weighted mean.",
         topic="stationary",
     )
     H, m = messages_of(s)
@@ -69,8 +68,7 @@ def check_hull(claim: Claim, context: Any) -> Finding:
         claim,
         s,
         f"The precision-weighted mean of {s.name} is at least `margin` above the smallest and below the largest "
-        "maximizer that "
-        "its mask keeps.",
+        "maximizer that its mask keeps.",
         topic="hull",
         bounds=("margin",),
     )
@@ -124,8 +122,7 @@ def check_walk_summable(claim: Claim, context: Any) -> Finding:
         claim,
         s,
         f"For v > 0 of the witness and every i, the sum over j != i of |J_ij| v_j is at most q J_ii v_i in {s.name}, "
-        "with "
-        "q < 1: J is walk-summable, and the Jacobi iteration contracts by q in the norm max |z_i| / v_i.",
+        "with q < 1: J is walk-summable, and the Jacobi iteration contracts by q in the norm max |z_i| / v_i.",
         topic="walk-summable",
         bounds=("q",),
     )
@@ -160,8 +157,8 @@ def check_jacobi(claim: Claim, context: Any) -> Finding:
     words(
         claim,
         s,
-        "From z = 0, after `count` Jacobi iterations z_i <- (h_i - sum over j != i of J_ij z_j) / J_ii of "
-        f"{s.name} and ever after, every z_i is within 10^-{digits} of (J^-1 h)_i.",
+        f"From z = 0, after `count` Jacobi iterations z_i <- (h_i - sum over j != i of J_ij z_j) / J_ii of {s.name} "
+        f"and ever after, every z_i is within 10^-{digits} of (J^-1 h)_i.",
         topic="jacobi",
         given={"digits": digits},
         bounds=("count",),
@@ -185,8 +182,7 @@ def check_tree(claim: Claim, context: Any) -> Finding:
         claim,
         s,
         f"Gaussian belief propagation on the tree of {s.name}, from zero messages, gives exactly the means and "
-        "variances of the "
-        f"witness, which are J^-1 h and the diagonal of J^-1, after {rounds} rounds and no fewer.",
+        f"variances of the witness, which are J^-1 h and the diagonal of J^-1, after {rounds} rounds and no fewer.",
         topic="tree",
         given={"rounds": rounds},
     )
@@ -248,9 +244,8 @@ def check_loop_variance(claim: Claim, context: Any) -> Finding:
 def tends(s: System) -> str:
     """How sentences about loops begin."""
     return (
-        f"In Gaussian belief propagation on the loops of {s.name}, from zero messages, the message precisions tend to "
-        "their only "
-        "fixed point between those of the witness and 0; there"
+        f"In Gaussian belief propagation on the loops of {s.name}, from zero messages, the message precisions tend "
+        "to their only fixed point between those of the witness and 0; there"
     )
 
 
@@ -298,8 +293,7 @@ def check_loop_means(claim: Claim, context: Any) -> Finding:
         claim,
         s,
         f"{tends(s)} the enclosure of the difference between the means of the beliefs and J^-1 h contains 0 and "
-        "reaches no "
-        "further than `radius`. This alone proves no equality; that the means are exact is a theorem.",
+        "reaches no further than `radius`. This alone proves no equality; that the means are exact is a theorem.",
         topic="loop-means",
         bounds=("radius",),
     )

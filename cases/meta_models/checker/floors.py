@@ -30,8 +30,7 @@ def check_floor(claim: Claim, context: Any) -> Finding:
         claim,
         s,
         f"From z = e, the t-th iterate of {rule}, each computed in {format} as {source['id']} says, is within q^t "
-        "reach + floor of "
-        "the fixed point in every entry, for every t.",
+        "reach + floor of the fixed point in every entry, for every t.",
         topic="floor",
         more=str(format),
         given={"format": format, "rounding": source["id"]},

@@ -218,18 +218,20 @@ def check_classes(claim: Claim, context: Any) -> Finding:
         claim,
         s,
         f"{at(layer)}, computed in {format} as {name} says, have the sign of the exact output at `count` points or "
-        "more; at the "
-        "others rounding is not proved to keep it.",
+        "more, which exceeds the error by at least `margin` there; at the others rounding is not proved to keep it.",
         topic="classes",
         more=str(format),
         given={"format": format, "rounding": name, "points": s.shape("x")[0]},
-        bounds=("count",),
+        bounds=("margin", "count"),
         semantics=claim["semantics"],
     )
     with ctx.workprec(BITS):
-        count = Fraction(sum(lower(abs(y)) > eps for y in outputs(layer)))
-    require_positive(claim, count, "count")
-    return proved(claim, count=count)
+        found = sorted((lower(abs(y)) - eps for y in outputs(layer)), reverse=True)
+    count = number(claim["bounds"]["count"])
+    if count.denominator != 1 or not 0 < count <= len(found):
+        raise Rejected("its count is none")
+    require_positive(claim, found[int(count) - 1])
+    return proved(claim, margin=found[int(count) - 1])
 
 
 def check_conic(claim: Claim, context: Any) -> Finding:
@@ -281,19 +283,17 @@ def check_merges(claim: Claim, context: Any) -> Finding:
         words(
             claim,
             s,
-            f"{order}, when the similarities are computed by the kernel in {format}, as {source['id']} says.",
+            f"{order}, when the similarities are computed by the kernel in {format}, as {source['id']} says; what "
+            "the exact ones differ by exceeds twice its error by at least `gap`.",
             topic="merges",
             more=str(format),
             given={"format": format, "rounding": source["id"]},
-            bounds=("slack",),
+            bounds=("gap",),
             semantics=claim["semantics"],
         )
     gap = gap_of(z, witness(claim, "merges")[0])
-    if format is None:
-        require_positive(claim, gap, "gap")
-        return proved(claim, gap=gap)
-    require_positive(claim, gap - 2 * eps, "slack")
-    return proved(claim, slack=gap - 2 * eps)
+    require_positive(claim, gap - 2 * eps, "gap")
+    return proved(claim, gap=gap - 2 * eps)
 
 
 def gap_of(z: list[list[Fraction]], merges: Any) -> Fraction:

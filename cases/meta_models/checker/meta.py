@@ -20,7 +20,7 @@ from certify.checker.cases.meta_models.parts import (
 )
 from flint import fmpq_mpoly_ctx
 
-from certify.checker.document import Beyond, Claim, Finding, Rejected, number, proved, require_upper
+from certify.checker.document import Beyond, Claim, Finding, Rejected, number, proved, require_lower, require_upper
 from certify.checker.formats import format_named
 
 MOST_SYMBOLS = 400
@@ -37,9 +37,8 @@ def check_moe_identity(claim: Claim, context: Any) -> Finding:
         claim,
         s,
         f"For every gate w, every W, B and z of the sizes of {s.name}, each output of the mixture sum_e w_e (W_e z + "
-        "B_e) is "
-        "exactly that of the meta-linear layer (sum_e w_e W_e) z + sum_e w_e B_e: their difference is the polynomial "
-        "0.",
+        "B_e) is exactly that of the meta-linear layer (sum_e w_e W_e) z + sum_e w_e B_e: their difference is the "
+        "polynomial 0.",
         topic="moe",
         given=sizes,
     )
@@ -77,9 +76,8 @@ def check_gate(claim: Claim, context: Any) -> Finding:
     words(
         claim,
         s,
-        f"The law of the experts of {s.name}, proportional to 2^(scale R z), is the gate of the witness, and the mean "
-        "of their "
-        "outputs W_e z + B_e under it is exactly the output of the witness.",
+        f"The law of the experts of {s.name}, proportional to 2^(scale R z), is the gate of the witness, and the "
+        "mean of their outputs W_e z + B_e under it is exactly the output of the witness.",
         topic="gate",
     )
     gate, (law, output), (k, o, d) = gate_of(s), witness(claim, "gate", "output"), s.shape("W")
@@ -98,13 +96,12 @@ def check_orders(claim: Claim, context: Any) -> Finding:
         claim,
         s,
         f"In {format.name}, with the exact gate of {s.name} rounded once, the outputs computed expert first, as "
-        "sum_e w_e (W_e z + B_e), and parameter first, as (sum_e w_e W_e) z + sum_e w_e B_e, differ by at most "
-        "`high`, whatever "
-        "the order of the sums; nothing overflows.",
+        "sum_e w_e (W_e z + B_e), and parameter first, as (sum_e w_e W_e) z + sum_e w_e B_e, differ by a number in "
+        "[low, high], whatever the order of the sums; nothing overflows.",
         topic="orders",
         more=format.name,
         given={"format": format.name},
-        bounds=("high",),
+        bounds=("low", "high"),
         semantics="any-order",
         assumptions=("every operation rounds to nearest; products are not fused with additions",),
     )
@@ -129,6 +126,7 @@ def check_orders(claim: Claim, context: Any) -> Finding:
         peak = max([peak, magnitude, *inner, *columns])
     if (peak + lost) * (1 + growth) ** 2 >= Fraction(format.largest):
         raise Rejected("an overflow is not excluded")
+    require_lower(claim, "low", -high)
     require_upper(claim, "high", high)
     return proved(claim, high=high)
 
@@ -154,9 +152,8 @@ def check_meta(claim: Claim, context: Any) -> Finding:
         claim,
         s,
         f"The meta-{order}-linear layer of {s.name} with the identity gate, its axes contracted from the last to the "
-        "first, returns "
-        f"exactly the output of the witness, which is its homogeneous polynomial of degree {order + 1} at z, and has "
-        f"d' d k^n = {count} parameters.",
+        "first, returns exactly the output of the witness, which is its homogeneous polynomial of degree "
+        f"{order + 1} at z, and has d' d k^n = {count} parameters.",
         topic="meta",
         given={"order": order, "count": count},
         bounds=("count",),
@@ -173,7 +170,7 @@ def check_meta(claim: Claim, context: Any) -> Finding:
 
 CHECKS = {
     "identity/moe": check_moe_identity,
-    "expectation/gate": check_gate,
+    "identity/gate": check_gate,
     "enclosure/orders": check_orders,
     "identity/meta": check_meta,
 }

@@ -37,9 +37,8 @@ from certify.checker.document import (
 
 COARSE, MOST_BOXES, MOST_POINTS = 80, 40_000, 2000
 PUBLISHED = (
-    "an improvement of Q gives at least as much improvement of the log-likelihood, and a layer's hard E-step and the "
-    "next layer's "
-    "M-step are such an EM iteration"
+    "an improvement of Q gives at least as much improvement of the log-likelihood, and a layer's hard E-step and "
+    "the next layer's M-step are such an EM iteration"
 )
 SOURCE = "arXiv 2610.12741, equations (21)-(25)"
 
@@ -90,15 +89,13 @@ def check_em(claim: Claim, context: Any) -> Finding:
     says: dict[str, tuple[str, tuple[str, ...]]] = {
         "identity": (
             f"Before and after each step, {start}: the enclosure of log-likelihood - Q - H contains 0 and reaches no "
-            "further than "
-            "`radius`. Equal they are by definition of the posterior.",
+            "further than `radius`. Equal they are by definition of the posterior.",
             ("radius",),
         ),
         "margin": (
-            f"In each step, {start}, Q grows by at least `gain_Q` > 0, H by at least `gain_H` > 0, and so the "
-            "log-likelihood by at "
-            "least their sum.",
-            ("gain_Q", "gain_H"),
+            f"In each step, {start}, Q grows by at least `gain_Q` > 0, H by at least `gain_H` > 0, and the "
+            "log-likelihood by at least `margin`.",
+            ("margin", "gain_Q", "gain_H"),
         ),
         "order": (f"The log-likelihoods stand in increasing order {start}, at least `gap` apart.", ("gap",)),
     }
@@ -122,6 +119,7 @@ def check_em(claim: Claim, context: Any) -> Finding:
             found["gain_H"].append(lower(expected(points, law, law, False) - expected(points, law, new, False)))
             found["gap"].append(lower(new.likelihood(points) - law.likelihood(points)))
             law = new
+    found["margin"] = found["gap"]
     own = {name: max(found[name]) if name == "radius" else min(found[name]) for name in says[kind][1]}
     for name, value in own.items():
         if name == "radius":
@@ -201,8 +199,7 @@ def check_lda(claim: Claim, context: Any) -> Finding:
         "magnitude."
         if signs
         else f"The discriminant w . x + b of {s.name} is exactly that of the witness: Sigma w = delta, b = -(m0 + m1) "
-        ". w / 2, and "
-        "the square of the Mahalanobis distance is `square`.",
+        ". w / 2, and the square of the Mahalanobis distance is `square`.",
         topic="lda",
         bounds=("margin",) if signs else ("square",),
     )
@@ -236,8 +233,7 @@ def check_bayes(claim: Claim, context: Any) -> Finding:
         claim,
         s,
         f"The Bayes accuracy for the two normal classes of {s.name}, equally likely, which is Phi of half their "
-        "Mahalanobis "
-        "distance, lies in [low, high].",
+        "Mahalanobis distance, lies in [low, high].",
         topic="bayes",
         bounds=("low", "high"),
     )
@@ -256,11 +252,9 @@ def check_rule(claim: Claim, context: Any) -> Finding:
     words(
         claim,
         s,
-        f"For the equal mixture of {len(m0)} pairs of unit normal classes of {s.name}, every linear rule sign(w . x + "
-        "t) is right "
-        "with probability at most `linear`, and the meta-linear rule sign((x_1 - a)(b - x_2)) with probability at "
-        "least "
-        "`quadratic`, which is more by at least `margin`.",
+        f"For the equal mixture of {len(m0)} pairs of unit normal classes of {s.name}, every linear rule sign(w . x "
+        "+ t) is right with probability at most `linear`, and the meta-linear rule sign((x_1 - a)(b - x_2)) with "
+        "probability at least `quadratic`, which is more by at least `margin`.",
         topic="rule",
         bounds=("linear", "quadratic", "margin"),
     )
@@ -285,8 +279,8 @@ def check_rule(claim: Claim, context: Any) -> Finding:
 def require_all_below(m0: Any, m1: Any, level: Fraction) -> None:
     """No linear rule is right with a larger probability than `level`.
 
-    With |w| = 1, w at the angle pi s: P = mean of Phi(+-(w . m + t)). A box is left when its enclosure, or its centred form with
-    the derivatives in t and s, is below the level. For |t| >= T one class has a tail of less than Phi(-9).
+    With |w| = 1, w at the angle pi s: P = mean of Phi(+-(w . m + t)). A box is left when its enclosure, or its centred form
+    with the derivatives in t and s, is below the level. For |t| >= T one class has a tail of less than Phi(-9).
     """
     with ctx.workprec(COARSE):
         reach = max(upper((real(x) ** 2 + real(y) ** 2).sqrt()) for x, y in [*m0, *m1]) + 9
