@@ -90,7 +90,9 @@ class MetaModels(Case):
 
 def kernels_of(instance: Instance, order: str) -> list[CaseKernel]:
     """The kernels of a system, traced at its tensors; none where a tensor is an integer over a denominator."""
-    found = []
+    found: list[CaseKernel] = []
+    if instance.system == "mean" and (instance.has("mask") or instance.tensors["H"].ndim > 1):
+        return found  # the kernel is of scalars, all of them kept
     for suffix, function, names in KERNELS.get(instance.system, ()):
         parts = set(names.values())
         if not all(instance.has(part) and instance.is_dyadic(part) for part in parts):
@@ -128,9 +130,10 @@ def system_claims(instance: Instance, formats: list[Format], rounding: dict[str,
 
 
 def _kernel(instance: Instance, kernel: CaseKernel, format: Format, options: Options) -> list[Claim]:
-    if instance.system in ITERATED:
-        return kernel_claims(kernel, format, options, center="z", radius=radius_of_ball(instance))
-    return kernel_claims(kernel, format, options)
+    """The rounding and range claims of a kernel; majorant ones only where their rules apply."""
+    ball = {"center": "z", "radius": radius_of_ball(instance)} if instance.system in ITERATED else {}
+    claims = kernel_claims(kernel, format, options, **ball)
+    return [claim for claim in claims if claim.parameters.get("method") != "majorant" or claim.bounds]
 
 
 def _accuracies(found: list[Instance], claims: list[Claim]) -> list[Claim]:

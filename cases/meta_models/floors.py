@@ -57,14 +57,17 @@ def _floor(instance: Instance, format: str, source: Claim, reach: Fraction, larg
     eps = parse(source.bounds["eps_z"]) if "eps_z" in source.bounds else None
     q, floor, good, reason = Fraction(1), Fraction(0), False, "no bound of one step is proved on the ball"
     if eps is not None:
-        # the factor depends on the box, the box on the floor: twice the room is a guess that is then checked
-        q = factor(instance, largest + 2 * ROOM * reach)
-        if q < 1:
+        rho = parse(source.parameters["region"]["radius"])
+        reason = "nothing contracts on the box that the iterates may reach, or they may leave the ball"
+        for k in range(20, 1, -1):  # the factor depends on the box, the box on the floor: room that is then checked
+            room = reach / 2**k
+            q = factor(instance, largest + reach + room)
+            if q >= 1:
+                break
             floor = ceil_to(eps / (1 - q), 80)
-            far = 2 * reach + floor
-            in_ball = len(instance.array("e")) * far**2 <= Fraction(parse(source.parameters["region"]["radius"])) ** 2
-            good = in_ball and floor <= (2 * ROOM - 1) * reach
-        reason = "nothing contracts, or the rounding of one step may leave the ball"
+            good = floor <= room and len(instance.array("e")) * (2 * reach + floor) ** 2 <= rho**2
+            if good:
+                break
     return claim(
         "updates",
         "floor",
