@@ -75,13 +75,14 @@ class MetaModels(Case):
         claims += _accuracies(found, claims)
         progress(len(found), len(found), "")
         required = [claim.id for claim in claims if _counts(claim, options.formats or ("float64",))]
-        return case_report(
-            "meta_models", saved, claims, kernels=kernels, controls=controls(saved), required=required
-        )
+        return case_report("meta_models", saved, claims, kernels=kernels, controls=controls(saved), required=required)
 
     def demo(self, progress: Progress) -> tuple[Saved, str]:
-        """The inputs X1-X19."""
-        return demo.state(), "The inputs X1-X19 of docs/papers/meta_models.md: fields, attention, experts, mixtures, vectors"
+        """The inputs X1-X19, and two trained layers."""
+        return (
+            demo.state(),
+            "The inputs X1-X19 of docs/papers/meta_models.md, and two layers trained on eight pairs of classes",
+        )
 
     def next_steps(self, states: str) -> list[str]:
         """What to try."""

@@ -1,15 +1,16 @@
-"""The demonstration state: the inputs X1-X19 of the list in docs/papers/meta_models.md, all systems in one file."""
+"""The demonstration state: the inputs X1-X19 of docs/papers/meta_models.md and two trained layers, all in one file."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from math import lcm
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from certify.certificate import to_text
-from certify.states import Saved
+from certify.states import Saved, load
 
 THIRD = Fraction(1, 3)
 
@@ -21,7 +22,13 @@ def state() -> Saved:
     for name, parts in {**fields(), **networks(), **layers(), **mixtures(), **vectors(), **cells()}.items():
         for part, value in parts.items():
             add(tensors, metadata, f"{name}_{part}", value)
+    tensors.update(trained().tensors)
     return Saved(tensors, metadata)
+
+
+def trained() -> Saved:
+    """A linear layer and a mixture of experts that `train` made, with their test set; see data/ATTRIBUTION.md."""
+    return load(str(Path(__file__).parent / "data" / "trained.safetensors"))
 
 
 def add(tensors: dict[str, Any], metadata: dict[str, str], name: str, value: Any) -> None:
