@@ -80,6 +80,7 @@ def _floor(instance: Instance, format: str, source: Claim, reach: Fraction, larg
         reason=reason,
         parameters={"format": format, "rounding": source.id},
         bounds={"q": at_most(q), "reach": at_most(reach), "floor": at_most(floor)} if good else {},
+        assumptions=(f"the graph file is the kernel {instance.name} of the case: the checker does not see its source",),
     )
 
 

@@ -39,6 +39,7 @@ def mean_claims(instance: Instance) -> list[Claim]:
     kept = [k for k in range(len(H)) if not instance.has("mask") or instance.array("mask")[k] != 0]
     if instance.has("mask") and any(x not in (0, 1) for x in instance.array("mask")):
         raise InputRejected(f"tensor {instance.name}_mask has an entry other than 0 and 1", "a mask keeps or drops")
+    which = "those that its mask keeps" if instance.has("mask") else "all of them"
     axes = range(len(m[0]))
     total = [[sum((H[k][a][b] for k in kept), Fraction(0)) for b in axes] for a in axes]
     right = [sum((H[k][a][b] * m[k][b] for k in kept for b in axes), Fraction(0)) for a in axes]
@@ -49,8 +50,8 @@ def mean_claims(instance: Instance) -> list[Claim]:
             "identity",
             "stationary",
             instance.name,
-            f"At z of the witness the gradient of the sum of the quadratic log-messages of {instance.name} that its "
-            "mask keeps is exactly 0, and the Hessian is negative definite: z is their precision-weighted mean.",
+            f"At z of the witness the gradient of the sum of the quadratic log-messages of {instance.name}, {which}, "
+            "is exactly 0, and the Hessian is negative definite: z is their precision-weighted mean.",
             verdict=good,
             reason="the sum of the precisions is not positive definite, so that there is no maximizer",
             witness={"z": texts(z)},
@@ -64,8 +65,8 @@ def mean_claims(instance: Instance) -> list[Claim]:
                 "margin",
                 "hull",
                 instance.name,
-                f"The precision-weighted mean of {instance.name} is at least `margin` above the smallest and below "
-                "the largest maximizer that its mask keeps.",
+                f"The precision-weighted mean of the maximizers of {instance.name}, {which}, is at least `margin` "
+                "above the smallest and below the largest of them.",
                 verdict=inside,
                 reason="a precision is not positive, or all maximizers are equal",
                 bounds={"margin": at_least(min(z[0] - min(ends), max(ends) - z[0]))} if inside else {},

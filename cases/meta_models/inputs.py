@@ -27,7 +27,7 @@ SYSTEMS: dict[str, tuple[str, str]] = {
     "convex": ("d e c", "digits"),
     "attention": ("z Wq Wk Wv", ""),
     "anchor": ("e digits", "weight beta bound"),
-    "moe": ("W R z [B]", "scale"),
+    "moe": ("W R z B", "scale"),
     "linear": ("x W B [y]", ""),
     "identity": ("x W B [y]", ""),
     "swish": ("x W B [y]", ""),

@@ -18,7 +18,7 @@ from certify.errors import InputRejected
 from .attention import softmax
 from .inputs import Instance, require_shapes
 from .meta import identity_claim
-from .wording import BITS, ball, ceil_to, claim, floor_to, high_of, low_of
+from .wording import BITS, LEAST_RADIUS, ball, ceil_to, claim, floor_to, high_of, low_of
 
 #: The gates, in words that statements use.
 GATES = {
@@ -40,9 +40,7 @@ def layer_claims(instance: Instance, rounding: dict[str, Claim]) -> list[Claim]:
     points = parts["x"]
     with ctx.workprec(BITS):
         outputs = [evaluate(instance.system, parts, [ball(x) for x in row]) for row in points]
-    claims = (
-        [identity_claim(instance.name, len(parts["W"]), len(points[0]), True)] if instance.system == "softmax" else []
-    )
+    claims = [identity_claim(instance.name, len(parts["W"]), len(points[0]))] if instance.system == "softmax" else []
     if instance.system == "identity" and len(points[0]) == 2 and len(parts["W"][0]) == 1:
         claims.append(_conic(instance, parts["W"]))
     if len(points) == 1:
@@ -174,7 +172,7 @@ def _classes(instance: Instance, parts: dict[str, Any], outputs: list[Any], roun
         )
     for format, source in rounding.items():
         eps = parse(source.bounds["eps_y"]) if "eps_y" in source.bounds else None
-        kept = [] if eps is None else [floor_to(margin - eps, 240) for margin in margins if margin > eps]
+        kept = [] if eps is None else [floor_to(margin - eps - LEAST_RADIUS, 240) for margin in margins if margin > eps]
         claims.append(
             claim(
                 "margin",

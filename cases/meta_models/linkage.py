@@ -14,7 +14,7 @@ from certify.certificate import Claim, parse
 from certify.errors import InputRejected
 
 from .inputs import Instance, require_shapes
-from .wording import BITS, at_least, ball, claim, floor_to, low_of
+from .wording import BITS, LEAST_RADIUS, at_least, ball, claim, floor_to, low_of
 
 MOST_VECTORS = 60
 
@@ -62,7 +62,9 @@ def linkage_claims(instance: Instance, rounding: dict[str, Claim]) -> list[Claim
                 if eps is None
                 else f"rounding may flip a merge: the gap {float(gap):.3g} is below twice the error {float(eps):.3g}",
                 parameters={"format": format, "rounding": source.id},
-                bounds={"gap": at_least(floor_to(gap - 2 * eps, 80))} if safe and eps is not None else {},
+                bounds={"gap": at_least(floor_to(gap - 2 * eps - 2 * LEAST_RADIUS, 80))}
+                if safe and eps is not None
+                else {},
                 witness={"merges": [list(pair) for pair in merged]},
             )
         )

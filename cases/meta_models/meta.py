@@ -28,15 +28,14 @@ def moe_claims(instance: Instance, formats: list[Format]) -> list[Claim]:
     """Of the system `moe`: a gate of powers of two, so that everything is rational."""
     sizes = require_shapes(instance, W=("k", "o", "d"), R=("k", "d"), z=("d",), B=("k", "o"))
     W, R, z = instance.array("W"), instance.array("R"), instance.array("z")
-    B = instance.array("B") if instance.has("B") else None
+    B = instance.array("B")
     gate = binary_gate(instance, R, z)
     experts = [
-        [sum(W[e, o, c] * z[c] for c in range(len(z))) + (B[e, o] if B is not None else 0) for o in range(sizes["o"])]
-        for e in range(sizes["k"])
+        [sum(W[e, o, c] * z[c] for c in range(len(z))) + B[e, o] for o in range(sizes["o"])] for e in range(sizes["k"])
     ]
     output = [sum((w * y[o] for w, y in zip(gate, experts, strict=True)), Fraction(0)) for o in range(sizes["o"])]
     return [
-        identity_claim(instance.name, sizes["k"], sizes["d"], B is not None),
+        identity_claim(instance.name, sizes["k"], sizes["d"]),
         claim(
             "identity",
             "gate",
@@ -61,9 +60,9 @@ def binary_gate(instance: Instance, R: Any, z: Any) -> Vector:
     return [p / sum(powers) for p in powers]
 
 
-def identity_claim(name: str, k: int, d: int, biased: bool) -> Claim:
+def identity_claim(name: str, k: int, d: int) -> Claim:
     """Expert first and parameter first are the same polynomial in the gate, the weights, the biases and the input."""
-    sizes = {"experts": k, "width": d, "bias": int(biased)}
+    sizes = {"experts": k, "width": d}
     return claim(
         "identity",
         "moe",
@@ -71,25 +70,25 @@ def identity_claim(name: str, k: int, d: int, biased: bool) -> Claim:
         f"For every gate w, every W, B and z of the sizes of {name}, each output of the mixture sum_e w_e (W_e z + "
         "B_e) is exactly that of the meta-linear layer (sum_e w_e W_e) z + sum_e w_e B_e: their difference is the "
         "polynomial 0.",
-        verdict=k * d <= MOST_SYMBOLS and _same_polynomial(k, d, biased),
+        verdict=k * d <= MOST_SYMBOLS and _same_polynomial(k, d),
         reason=f"more than {MOST_SYMBOLS} coefficients",
         parameters=sizes,
         witness=sizes,
     )
 
 
-def _same_polynomial(k: int, d: int, biased: bool) -> bool:
+def _same_polynomial(k: int, d: int) -> bool:
     names = [f"w{e}" for e in range(k)] + [f"z{c}" for c in range(d)]
     names += [f"W{e}_{c}" for e in range(k) for c in range(d)] + [f"B{e}" for e in range(k)]
     symbols = dict(zip(names, fmpq_mpoly_ctx.get(tuple(names), "lex").gens(), strict=True))
     zero = symbols["z0"] * 0
     first, second = zero, zero
     for e in range(k):
-        inner = sum((symbols[f"W{e}_{c}"] * symbols[f"z{c}"] for c in range(d)), symbols[f"B{e}"] if biased else zero)
+        inner = sum((symbols[f"W{e}_{c}"] * symbols[f"z{c}"] for c in range(d)), symbols[f"B{e}"])
         first += symbols[f"w{e}"] * inner
     for c in range(d):
         second += sum((symbols[f"w{e}"] * symbols[f"W{e}_{c}"] for e in range(k)), zero) * symbols[f"z{c}"]
-    for e in range(k if biased else 0):
+    for e in range(k):
         second += symbols[f"w{e}"] * symbols[f"B{e}"]
     return bool(first - second == 0)
 
@@ -97,13 +96,13 @@ def _same_polynomial(k: int, d: int, biased: bool) -> bool:
 def _orders(instance: Instance, format: Format, W: Any, B: Any, z: Any, gate: Vector) -> Claim:
     """The bound 2 gamma_n sum |w||W||z|, and what products that underflow may add."""
     k, outputs, d = W.shape
-    n = k + d + (1 if B is not None else 0)
+    n = k + d + 1
     u, eta, largest = unit(format)
     worst, peak = Fraction(0), Fraction(0)
     rounded = [w * (1 + u) + eta for w in gate]
     gamma = n * u / (1 - n * u) if n * u < 1 else Fraction(10**6)
     for o in range(outputs):
-        biases = [abs(B[e, o]) if B is not None else Fraction(0) for e in range(k)]
+        biases = [abs(B[e, o]) for e in range(k)]
         size = sum(
             (
                 w * (sum(abs(W[e, o, c]) * abs(z[c]) for c in range(d)) + b)
@@ -116,7 +115,7 @@ def _orders(instance: Instance, format: Format, W: Any, B: Any, z: Any, gate: Ve
         inner = [sum((abs(W[e, o, c] * z[c]) for c in range(d)), biases[e]) for e in range(k)]
         theta = [sum((w * abs(W[e, o, c]) for e, w in enumerate(rounded)), Fraction(0)) for c in range(d)]
         peak = max([peak, (size + lost) * (1 + gamma) ** 2, *((x + lost) * (1 + gamma) ** 2 for x in [*inner, *theta])])
-    given = [x for array in (W, z, *([B] if B is not None else [])) for x in array.ravel()]
+    given = [x for array in (W, z, B) for x in array.ravel()]
     exact = (
         all(Fraction(float(format.round(float(x)))) == x for x in given) if max(map(abs, given)) < largest else False
     )

@@ -1,6 +1,6 @@
 """Trains the layers of section 4.2 on mixtures of normals, small: `python -m certify.cases.meta_models.train -o FILE`.
 
-The paper trains on 4000 points a class, with Adam at 1e-4 for 1000 epochs; that is hours. Here a class of each of the M pairs has
+The paper trains on 4000 points a class, with Adam at 1e-4 for 1000 epochs: hours. Here a class of each of the M pairs has
 200 to 400 points, and 60 epochs at 1e-2 take seconds. The centres of the pairs, which the paper does not state, are uniform
 in a square of the half width that its figures name as S. Nothing about the training is certified: the trained layers are,
 by `certify run --case meta_models FILE`, at the points of the test set.

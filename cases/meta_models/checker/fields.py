@@ -33,8 +33,8 @@ def check_stationary(claim: Claim, context: Any) -> Finding:
     words(
         claim,
         s,
-        f"At z of the witness the gradient of the sum of the quadratic log-messages of {s.name} that its mask keeps "
-        "is exactly 0, and the Hessian is negative definite: z is their precision-weighted mean.",
+        f"At z of the witness the gradient of the sum of the quadratic log-messages of {s.name}, {which(s)}, is "
+        "exactly 0, and the Hessian is negative definite: z is their precision-weighted mean.",
         topic="stationary",
     )
     H, m = messages_of(s)
@@ -44,6 +44,11 @@ def check_stationary(claim: Claim, context: Any) -> Finding:
     if any(gradient) or not positive_definite([[sum(A[a][b] for A in H) for b in axes] for a in axes]):
         raise Rejected("the gradient at its witness is not 0, or the precisions have no positive definite sum")
     return proved(claim)
+
+
+def which(s: System) -> str:
+    """Which messages a claim is about."""
+    return "those that its mask keeps" if s.has("mask") else "all of them"
 
 
 def messages_of(s: System) -> tuple[Any, Any]:
@@ -67,8 +72,8 @@ def check_hull(claim: Claim, context: Any) -> Finding:
     words(
         claim,
         s,
-        f"The precision-weighted mean of {s.name} is at least `margin` above the smallest and below the largest "
-        "maximizer that its mask keeps.",
+        f"The precision-weighted mean of the maximizers of {s.name}, {which(s)}, is at least `margin` above the "
+        "smallest and below the largest of them.",
         topic="hull",
         bounds=("margin",),
     )

@@ -7,7 +7,16 @@ from typing import Any
 
 from certify.checker.cases.meta_models.attention import Anchor
 from certify.checker.cases.meta_models.convex import RULE, convex_of, map_of
-from certify.checker.cases.meta_models.parts import BITS, System, point, real, rests_on, system_of, words
+from certify.checker.cases.meta_models.parts import (
+    BITS,
+    System,
+    largest_gap,
+    point,
+    real,
+    rests_on,
+    system_of,
+    words,
+)
 from flint import ctx
 
 from certify.checker.document import Claim, Finding, Rejected, binary64, number, proved, require_upper
@@ -36,7 +45,9 @@ def check_floor(claim: Claim, context: Any) -> Finding:
         given={"format": format, "rounding": source["id"]},
         bounds=("q", "reach", "floor"),
         semantics=claim["semantics"],
+        assumptions=(f"the graph file is the kernel {s.name} of the case: the checker does not see its source",),
     )
+    require_step(s)
     q, reach, floor = (number(claim["bounds"][name]) for name in ("q", "reach", "floor"))
     e, z, off = s.rows("e"), *fixed_point(s)
     r, region = reach + floor, source["parameters"]["region"]
@@ -48,6 +59,23 @@ def check_floor(claim: Claim, context: Any) -> Finding:
         raise Rejected("q is not below 1, or less than what is proved on the box")
     require_upper(claim, "floor", eps / (1 - q))
     return proved(claim, reach=own, floor=eps / (1 - q))
+
+
+def require_step(s: System) -> None:
+    """The program of the graph file starts at z = e, and there it is a step of the iteration: seen at this point only."""
+    e = s.rows("e")
+    if [Fraction(x) for x in s.context.kernel(s.name).inputs["z"]] != e:
+        raise Rejected("the ball of the rounding claim is not around e")
+    with ctx.workprec(BITS):
+        if s.system == "anchor":
+            own = Anchor(s).step([real(x) for x in e])
+        else:
+            d, _, c = convex_of(s)
+            rows = zip(d, e, c, strict=True)
+            own = [
+                real((w * x + sum(a * y for a, y in zip(row, e, strict=True))) / (w + sum(row))) for w, x, row in rows
+            ]
+    largest_gap(own, s, "z")
 
 
 def fixed_point(s: System) -> tuple[list[Fraction], Fraction]:

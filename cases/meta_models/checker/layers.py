@@ -10,6 +10,7 @@ from certify.checker.cases.meta_models.parts import (
     BITS,
     MOST_ENTRIES,
     System,
+    largest_gap,
     lower,
     real,
     require_positive,
@@ -226,6 +227,7 @@ def check_classes(claim: Claim, context: Any) -> Finding:
         semantics=claim["semantics"],
     )
     with ctx.workprec(BITS):
+        eps += largest_gap(outputs(layer), s, "y")
         found = sorted((lower(abs(y)) - eps for y in outputs(layer)), reverse=True)
     count = number(claim["bounds"]["count"])
     if count.denominator != 1 or not 0 < count <= len(found):
@@ -280,6 +282,7 @@ def check_merges(claim: Claim, context: Any) -> Finding:
         eps = Fraction(0)
     else:
         source, eps = rests_on(claim, s, "S")
+        eps += largest_gap([cosine(similarity(a, b)) for a in z for b in z], s, "S")
         words(
             claim,
             s,
@@ -318,7 +321,8 @@ def gap_of(z: list[list[Fraction]], merges: Any) -> Fraction:
 
 def cosine(k: Fraction) -> Any:
     """The cosine whose signed square this is."""
-    return real(k).sqrt() if k > 0 else -real(-k).sqrt()
+    with ctx.workprec(BITS):
+        return real(k).sqrt() if k > 0 else -real(-k).sqrt()
 
 
 CHECKS = {

@@ -32,7 +32,7 @@ def check_moe_identity(claim: Claim, context: Any) -> Finding:
     if s.system not in ("moe", "softmax"):
         raise Rejected("it is about no mixture of experts")
     k, _, d = s.shape("W")
-    sizes = {"experts": k, "width": d, "bias": int(s.has("B"))}
+    sizes = {"experts": k, "width": d}
     words(
         claim,
         s,
@@ -48,7 +48,7 @@ def check_moe_identity(claim: Claim, context: Any) -> Finding:
     names += [f"m{e}.{c}" for e, c in product(range(k), range(d))]
     ring = fmpq_mpoly_ctx.get(tuple(names), "degrevlex")
     x = dict(zip(names, ring.gens(), strict=True))
-    bias = [x[f"b{e}"] if s.has("B") else x["z0"] * 0 for e in range(k)]
+    bias = [x[f"b{e}"] for e in range(k)]
     mixture = sum(
         (x[f"w{e}"] * (sum((x[f"m{e}.{c}"] * x[f"z{c}"] for c in range(d)), x["z0"] * 0) + bias[e]) for e in range(k)),
         x["z0"] * 0,
@@ -81,7 +81,7 @@ def check_gate(claim: Claim, context: Any) -> Finding:
         topic="gate",
     )
     gate, (law, output), (k, o, d) = gate_of(s), witness(claim, "gate", "output"), s.shape("W")
-    W, z, B = s.rows("W"), s.rows("z"), s.rows("B") if s.has("B") else [[Fraction(0)] * o] * k
+    W, z, B = s.rows("W"), s.rows("z"), s.rows("B")
     theta = [[sum(g * W[e][i][c] for e, g in enumerate(gate)) for c in range(d)] for i in range(o)]
     own = [x + sum(g * B[e][i] for e, g in enumerate(gate)) for i, x in enumerate(apply(theta, z))]
     if numbers(law, (k,), "the gate") != gate or numbers(output, (o,), "the output") != own:
@@ -108,11 +108,11 @@ def check_orders(claim: Claim, context: Any) -> Finding:
     if format.flush:
         raise Beyond("sums that underflow are beyond this bound")
     (k, o, d), u, omega = s.shape("W"), Fraction(format.u), Fraction(format.omega)
-    W, z, B = s.rows("W"), s.rows("z"), s.rows("B") if s.has("B") else [[Fraction(0)] * o] * k
+    W, z, B = s.rows("W"), s.rows("z"), s.rows("B")
     given = [*z, *(x for e in W for row in e for x in row), *(x for row in B for x in row)]
     if any(abs(x) > format.largest or Fraction(format.nearest(x)) != x for x in given):
         raise Rejected(f"an input is no number of {format.name}")
-    n = k + d + s.has("B")
+    n = k + d + 1
     if n * u >= 1:
         raise Rejected(f"{format.name} is too coarse for that many terms")
     growth, high, peak = n * u / (1 - n * u), Fraction(0), Fraction(0)

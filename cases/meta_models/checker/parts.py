@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from fractions import Fraction
 from math import prod
+from types import SimpleNamespace
 from typing import Any
 
-from flint import arb, fmpq, fmpq_mat
+from flint import arb, ctx, fmpq, fmpq_mat
 
-from certify.checker.document import Claim, Rejected, agrees, integer, number, require_lower, shown
+from certify.checker.document import Beyond, Claim, Rejected, agrees, integer, number, require_lower, shown
+from certify.checker.emulation import evaluate
+from certify.checker.formats import PAIRWISE
+from certify.checker.kernels import values_of
 
 README = "cases/meta_models/README.md"
 MOST_ENTRIES = 20_000
@@ -21,7 +26,7 @@ PARTS: dict[str, tuple[str, str]] = {
     "convex": ("d:n e:n c:nn", "digits"),
     "attention": ("z:nd Wq:dd Wk:dd Wv:dd", ""),
     "anchor": ("e:n digits:k", "weight beta bound"),
-    "moe": ("W:kod R:kd z:d [B:ko]", "scale"),
+    "moe": ("W:kod R:kd z:d B:ko", "scale"),
     "linear": ("x:nd W:od B:o [y:n]", ""),
     "identity": ("x:nd W:dod B:do [y:n]", ""),
     "swish": ("x:nd W:dod B:do [y:n]", ""),
@@ -41,7 +46,14 @@ _NAME = re.compile(r"(([a-z]+)(?:-[a-z0-9]+)*)_([A-Za-z0-9]+?)(_denominator)?")
 
 
 def require_subject(context: Any) -> None:
-    """Every tensor and control is a part of a system, and no system lacks one or has one of another shape."""
+    """Every tensor and control is a part of a system, no system lacks one or has one of another shape.
+
+    A denominator that the report leaves out would change the tensor: all of the file's metadata that can be controls are.
+    """
+    for name in context.saved.metadata:
+        match = _NAME.fullmatch(name)
+        if match is not None and match[2] in PARTS and name not in context.controls:
+            raise Rejected(f"the control {shown(name)} of the state file is missing in the report")
     for name in [*context.saved.tensors, *context.controls]:
         match = _NAME.fullmatch(name)
         if match is None or match[2] not in PARTS:
@@ -235,3 +247,58 @@ def rests_on(claim: Claim, s: System, output: str, ball: bool = False) -> tuple[
     if parts[3] != ("ball" if ball else "point") or source["semantics"] != claim["semantics"]:
         raise Rejected("what it rests on is about another region, or other programs")
     return source, number(source["bounds"][f"eps_{output}"])
+
+
+def through_graph(s: System, output: str) -> list[Any]:
+    """The exact values of an output of the kernel of a system at the state, in balls: what its graph file computes."""
+
+    def make() -> list[Any]:
+        kernel = s.context.kernel(s.name)
+        program = kernel.program
+        if program.formats or output not in program.outputs:
+            raise Beyond("the program has formats of its own, or not this output")
+        with ctx.workprec(BITS):
+            found, stop = evaluate(program, BALLS, zip(values_of(program, kernel), strict=True), order=PAIRWISE)
+        if stop is not None:
+            raise Beyond("the exact program is not evaluated")
+        ids, known = program.outputs[output], program.known[output]
+        return [arb(k) if node < 0 else found[node] for node, k in zip(ids, known, strict=True)]
+
+    found: list[Any] = s.context.cached(("through graph", s.name, output), make)
+    return found
+
+
+def largest_gap(own: list[Any], s: System, output: str) -> Fraction:
+    """How far the program of the graph file, in exact arithmetic, can be from the checker's own values."""
+    there = through_graph(s, output)
+    if len(there) != len(own):
+        raise Rejected("the program of the graph file has another output than the kernel")
+    with ctx.workprec(BITS):
+        gap = max(upper(abs(x - y)) for x, y in zip(there, own, strict=True))
+    if gap > Fraction(1, 1 << 200):
+        raise Rejected("the program of the graph file is not the kernel: its exact output is another one")
+    return gap
+
+
+def _sigmoid(x: Any) -> Any:
+    return 1 / (1 + (-x).exp())
+
+
+BALLS = SimpleNamespace(
+    given=arb,
+    add=operator.add,
+    sub=operator.sub,
+    mul=operator.mul,
+    div=operator.truediv,
+    neg=operator.neg,
+    abs=abs,
+    max=lambda a, b: a.max(b),
+    relu=lambda a: a.max(arb(0)),
+    scale=lambda a, k: a * arb(2) ** k,
+    overwrite=lambda x, y, d: y,
+    sqrt=lambda a, nonnegative: a.sqrt(),
+    exp=lambda a: a.exp(),
+    log=lambda a: a.log(),
+    tanh=lambda a: a.tanh(),
+    sigmoid=_sigmoid,
+)

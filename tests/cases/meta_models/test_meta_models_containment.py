@@ -1,4 +1,4 @@
-"""Every rounding claim about a kernel of the case contains what NumPy and torch really return, and short formats by emulation."""
+"""Every rounding claim about a kernel of the case contains what NumPy and torch return, and short formats by emulation."""
 
 from __future__ import annotations
 
