@@ -114,9 +114,10 @@ def system_claims(instance: Instance, formats: list[Format], rounding: dict[str,
     """The claims of one system; `rounding` holds those of its kernel by the name of the format."""
     place = "ball" if instance.system in ITERATED else "point"
     sources = {
-        name: next(c for c in several if c.kind == "rounding" and c.id.split("/")[3] == place)
+        name: claim
         for name, several in rounding.items()
-        if several
+        for claim in several
+        if claim.kind == "rounding" and claim.parameters["method"] == "running" and claim.id.split("/")[3] == place
     }
     claims = EXACT[instance.system](instance) if instance.system in EXACT else []
     if instance.system == "moe":

@@ -17,7 +17,7 @@ from certify.errors import InputRejected
 
 from .inputs import Instance, require_shapes
 from .linear import Vector, count, first_within, rate, require_symmetric, solve, weights
-from .wording import BITS, at_least, at_most, ball, claim, high_of, radius_of, texts
+from .wording import BITS, at_least, at_most, ball, claim, high_of, holds_zero, low_of, radius_of, texts
 
 #: Rounds of belief propagation before a count is left undecided.
 MOST_ROUNDS = 500
@@ -84,8 +84,8 @@ def _messages(instance: Instance, d: Vector, e: Vector, c: Any, z: Vector) -> li
                 reached = rounds
                 break
         softmax = [_softmax_row(row) for row in rows]
-        radius = max((abs(x - y).upper() for x, y in zip(softmax, belief, strict=True)), key=float)
-        least = min((w / sum((x for x, _ in row), arb(0)) for row in rows for w, _ in row), key=float)
+        radius = max(high_of(abs(x - y)) for x, y in zip(softmax, belief, strict=True))
+        least = min((w / sum((x for x, _ in row), arb(0)) for row in rows for w, _ in row), key=low_of)
         after = f"after {rounds} rounds of belief propagation with cavity messages from none on {instance.name}"
         return [
             claim(
@@ -106,7 +106,7 @@ def _messages(instance: Instance, d: Vector, e: Vector, c: Any, z: Vector) -> li
                 f"For every variable i, {after}: the enclosure of the difference between softmax attention, with "
                 "scores log d_i and log a_ji and values e_i and m_ji, and the maximizer of the belief contains 0 "
                 "and reaches no further than `radius`. Equal they are because exp(log a) = a.",
-                verdict=all((x - y).contains(0) for x, y in zip(softmax, belief, strict=True)),
+                verdict=all(holds_zero(x - y) for x, y in zip(softmax, belief, strict=True)),
                 reason="an enclosure excludes 0",
                 parameters={"rounds": rounds},
                 bounds={"radius": radius_of(radius)},

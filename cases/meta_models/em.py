@@ -14,14 +14,15 @@ from certify.certificate import Claim, Verdict
 from certify.errors import InputRejected
 
 from .inputs import Instance, require_shapes
-from .wording import BITS, at_least, ball, claim, low_of, radius_of, texts
+from .wording import BITS, at_least, ball, claim, high_of, holds_zero, low_of, radius_of, texts
 
 SOURCE = "arXiv 2610.12741, equations (21)-(25)"
 
 
 class Mixture(NamedTuple):
-    """Parameters: the share of the second component, and the two means; balls."""
+    """Parameters: the shares of the two components, and their means; balls. The shares sum to 1, neither by subtraction."""
 
+    rest: Any
     share: Any
     low: Any
     high: Any
@@ -30,7 +31,7 @@ class Mixture(NamedTuple):
         """log p(x, z) for z = 0 and 1."""
         constant = (2 * arb.pi()).log() / 2
         return (
-            (1 - self.share).log() - (x - self.low) ** 2 / 2 - constant,
+            self.rest.log() - (x - self.low) ** 2 / 2 - constant,
             self.share.log() - (x - self.high) ** 2 / 2 - constant,
         )
 
@@ -52,7 +53,8 @@ def soft_claims(instance: Instance) -> list[Claim]:
         raise InputRejected(f"{instance.name}_share is not between 0 and 1", "give the share of the second component")
     with ctx.workprec(BITS):
         points = [ball(x) for x in instance.array("x")]
-        at = Mixture(*(ball(instance.number(part)) for part in ("share", "low", "high")))
+        share = instance.number("share")
+        at = Mixture(*map(ball, (1 - share, share, instance.number("low"), instance.number("high"))))
         errors, gains_q, gains_h, gains = [], [], [], []
         for _ in range(steps):
             new = step(at, points)
@@ -62,7 +64,7 @@ def soft_claims(instance: Instance) -> list[Claim]:
             gains_h.append(cross_entropy(new, at, points) - cross_entropy(at, at, points))
             gains.append(new.likelihood(points) - at.likelihood(points))
             at = new
-        radius = max((abs(x).upper() for x in errors), key=float)
+        radius = max(high_of(abs(x)) for x in errors)
         least = [min(x, key=low_of) for x in (gains_q, gains_h, gains)]
         start = f"in {steps} soft EM steps on the points of {instance.name} from its share and means"
         return [
@@ -72,7 +74,7 @@ def soft_claims(instance: Instance) -> list[Claim]:
                 instance.name,
                 f"Before and after each step, {start}: the enclosure of log-likelihood - Q - H contains 0 and "
                 "reaches no further than `radius`. Equal they are by definition of the posterior.",
-                verdict=all(x.contains(0) for x in errors),
+                verdict=all(holds_zero(x) for x in errors),
                 reason="an enclosure excludes 0",
                 bounds={"radius": radius_of(radius)},
             ),
@@ -104,7 +106,7 @@ def step(at: Mixture, points: list[Any]) -> Mixture:
     first, second = sum((a for a, _ in weights), arb(0)), sum((b for _, b in weights), arb(0))
     low = sum((a * x for (a, _), x in zip(weights, points, strict=True)), arb(0)) / first
     high = sum((b * x for (_, b), x in zip(weights, points, strict=True)), arb(0)) / second
-    return Mixture(second / len(points), low, high)
+    return Mixture(first / len(points), second / len(points), low, high)
 
 
 def surrogate(new: Mixture, old: Mixture, points: list[Any]) -> Any:
@@ -136,7 +138,7 @@ def hard_claims(instance: Instance) -> list[Claim]:
     gain = (spread((low, high)) - spread(new)) / 2
     with ctx.workprec(BITS):
         half, balls = ball(Fraction(1, 2)), [ball(x) for x in points]
-        before, after = (Mixture(half, ball(a), ball(b)).likelihood(balls) for a, b in ((low, high), new))
+        before, after = (Mixture(half, half, ball(a), ball(b)).likelihood(balls) for a, b in ((low, high), new))
         fall = before - after
         short = gain > 0 and gain + low_of(fall) > 0
         ties = f"{tied} of the points being equally near to both" if tied else "no point being equally near to both"

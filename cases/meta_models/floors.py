@@ -42,13 +42,17 @@ def start_of(instance: Instance) -> tuple[Fraction, Fraction]:
 
 
 def radius_of_ball(instance: Instance) -> float:
-    """The radius of the ball around e on which the rounding of one step is to be bounded."""
+    """The radius of the ball around e on which the rounding of one step is to be bounded; 0 if there is nothing to bound."""
+    if instance.system == "anchor" and factor(instance, instance.number("bound")) >= 1:
+        return 0.0
     reach, _ = start_of(instance)
     return float(sqrt_up(len(instance.array("e")) * (2 * ROOM * reach) ** 2))
 
 
 def floor_claims(instance: Instance, rounding: dict[str, Claim]) -> list[Claim]:
     """Of the systems `anchor` and `convex`, in every format whose rounding claim on the ball is given."""
+    if instance.system == "anchor" and factor(instance, instance.number("bound")) >= 1:
+        return []  # no fixed point is known to be the only one
     reach, largest = start_of(instance)
     return [_floor(instance, format, source, reach, largest) for format, source in rounding.items()]
 

@@ -10,12 +10,13 @@ import flint
 from flint import arb, fmpq
 
 from certify.arithmetic.balls import middle, radius
-from certify.arithmetic.directed import round_down, round_up
-from certify.certificate import Claim, Verdict, to_hex, to_text
+from certify.certificate import Claim, Verdict, to_text
 
 README = "cases/meta_models/README.md"
 #: Bits of ball arithmetic. The balls of the checker are as fine; bounds keep 53 bits of them.
 BITS = 400
+#: Beyond every bound of a certified claim.
+_BEYOND = Fraction(1 << 2000)
 #: Longest exact number in a report; longer ones are rounded outward to 53 bits.
 _LONGEST = 300
 Number = Fraction | int | flint.arb
@@ -24,25 +25,32 @@ LEAST_RADIUS = Fraction(1, 1 << 198)
 
 
 def low_of(x: Number) -> Fraction:
-    """A lower bound."""
-    return middle(x) - radius(x) if isinstance(x, arb) else Fraction(x)
+    """A lower bound; of a ball that is not finite, one below all that are certified."""
+    if not isinstance(x, arb):
+        return Fraction(x)
+    return middle(x) - radius(x) if x.is_finite() else -_BEYOND
 
 
 def high_of(x: Number) -> Fraction:
-    """An upper bound."""
-    return middle(x) + radius(x) if isinstance(x, arb) else Fraction(x)
+    """An upper bound; of a ball that is not finite, one above all that are certified."""
+    return -low_of(-x)
 
 
 def at_least(x: Number) -> str:
     """A lower bound as text: exactly if it is short, else rounded down to 53 bits."""
     value = low_of(x)
-    return to_text(value) if _short(x, value) else to_hex(round_down(value))
+    return to_text(value if _short(x, value) else floor_to(value, _places(value)))
 
 
 def at_most(x: Number) -> str:
     """An upper bound as text."""
     value = high_of(x)
-    return to_text(value) if _short(x, value) else to_hex(round_up(value))
+    return to_text(value if _short(x, value) else ceil_to(value, _places(value)))
+
+
+def holds_zero(x: flint.arb) -> bool:
+    """Whether an enclosure is finite and contains 0."""
+    return bool(x.is_finite() and x.contains(0))
 
 
 def radius_of(x: Number) -> str:
@@ -51,7 +59,9 @@ def radius_of(x: Number) -> str:
 
 
 def floor_to(x: Fraction, bits: int) -> Fraction:
-    """The largest multiple of 2**-bits that is not above x."""
+    """The largest multiple of 2**-bits that is not above x; `bits` may be negative."""
+    if bits < 0:
+        return Fraction(x.numerator // (x.denominator << -bits) << -bits)
     return Fraction((x.numerator << bits) // x.denominator, 1 << bits)
 
 
@@ -117,6 +127,11 @@ def texts(values: Any) -> Any:
     if hasattr(values, "tolist"):
         values = values.tolist()
     return [texts(x) for x in values] if isinstance(values, list | tuple) else to_text(values)
+
+
+def _places(value: Fraction) -> int:
+    """How many binary places leave 53 significant bits."""
+    return 54 - (abs(value.numerator).bit_length() - value.denominator.bit_length())
 
 
 def _short(x: Number, value: Fraction) -> bool:

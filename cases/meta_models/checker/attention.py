@@ -161,7 +161,10 @@ class Anchor:
                 A[k] * (1 + real(self.beta) * z[i] * (z[k] - mean)) + (real(self.beta) * spread if k == i else 0)
                 for k in range(len(z))
             ]
-            most = max(most, upper(total(abs(x) for x in rows)) * self.w)
+            row = total(abs(x) for x in rows)
+            if not row.is_finite():
+                return self.q
+            most = max(most, upper(row) * self.w)
         return min(most, self.q)
 
     def distance(self, z: list[Fraction]) -> Fraction:

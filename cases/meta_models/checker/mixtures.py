@@ -51,8 +51,8 @@ def density(x: Any, mean: Any) -> Any:
 class Law:
     """Shares and means of two unit normals, balls."""
 
-    def __init__(self, share: Any, low: Any, high: Any) -> None:
-        self.parts = ((1 - share, low), (share, high))
+    def __init__(self, shares: tuple[Any, Any], means: tuple[Any, Any]) -> None:
+        self.parts = tuple(zip(shares, means, strict=True))
 
     def joint(self, x: Any) -> list[Any]:
         """p(x, z) for each z."""
@@ -72,7 +72,7 @@ class Law:
         weights = [self.posterior(x) for x in points]
         mass = [total(w[k] for w in weights) for k in (0, 1)]
         means = [total(w[k] * x for w, x in zip(weights, points, strict=True)) / mass[k] for k in (0, 1)]
-        return Law(mass[1] / len(points), *means)
+        return Law((mass[0] / len(points), mass[1] / len(points)), (means[0], means[1]))
 
 
 def expected(points: list[Any], old: Law, new: Law, joint: bool) -> Any:
@@ -107,7 +107,7 @@ def check_em(claim: Claim, context: Any) -> Finding:
         raise Rejected("its share is not between 0 and 1, or its points are too many")
     with ctx.workprec(BITS):
         points = [real(x) for x in s.rows("x")]
-        law = Law(real(share), real(s.number("low")), real(s.number("high")))
+        law = Law((real(1 - share), real(share)), (real(s.number("low")), real(s.number("high"))))
         for _ in range(steps):
             new = law.next(points)
             for at in (law, new):
@@ -170,7 +170,7 @@ def check_hard(claim: Claim, context: Any) -> Finding:
         return proved(claim, margin=gain)
     with ctx.workprec(BITS):
         balls, half = [real(x) for x in points], real(Fraction(1, 2))
-        before, after = (Law(half, real(a), real(b)).likelihood(balls) for a, b in (old, means))
+        before, after = (Law((half, half), (real(a), real(b))).likelihood(balls) for a, b in (old, means))
         fall = lower(before - after)
     require_positive(claim, gain, "gain_Q")
     require_lower(claim, "fall", fall)

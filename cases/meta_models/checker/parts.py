@@ -201,12 +201,14 @@ def point(x: Any) -> Fraction:
 
 def lower(x: Any) -> Fraction:
     """The least number of a ball."""
-    return point(x.lower()) if x.is_finite() else Fraction(-(1 << 2000))
+    if not x.is_finite():
+        raise Beyond("an enclosure is not finite here")
+    return point(x.lower())
 
 
 def upper(x: Any) -> Fraction:
     """The largest number of a ball."""
-    return point(x.upper()) if x.is_finite() else Fraction(1 << 2000)
+    return -lower(-x)
 
 
 def total(values: Any) -> Any:
