@@ -14,7 +14,7 @@ from certify.arithmetic.balls import middle
 from certify.certificate import Claim
 from certify.errors import InputRejected
 
-from .inputs import Instance, require_shapes
+from .inputs import Instance
 from .linear import MOST_UPDATES, count
 from .wording import BITS, at_least, at_most, ball, ceil_to, claim, high_of, interval, low_of, texts
 
@@ -29,7 +29,6 @@ SCALES = {
 
 def attention_claims(instance: Instance) -> list[Claim]:
     """Of the system `attention`: exact values in base 2, enclosures of both published scales, and that these differ."""
-    require_shapes(instance, z=("n", "d"), Wq=("d", "d"), Wk=("d", "d"), Wv=("d", "d"))
     z, Wq, Wk, Wv = (instance.array(part) for part in ("z", "Wq", "Wk", "Wv"))
     scores, values = (z.dot(Wq.T)).dot(z.dot(Wk.T).T), z.dot(Wv.T)
     claims = [_exact(instance, scores, values)]
@@ -115,7 +114,6 @@ def _exact(instance: Instance, scores: Any, values: Any) -> Claim:
 
 def anchor_claims(instance: Instance) -> list[Claim]:
     """Of the system `anchor`: z <- w Att(z) + (1 - w) e contracts on a box, where it goes and how fast."""
-    require_shapes(instance, e=("n",), digits=("k",))
     w, beta, R = (instance.number(part) for part in ("weight", "beta", "bound"))
     e = list(instance.array("e"))
     if not 0 < w < 1 or beta < 0 or max(map(abs, e)) > R:

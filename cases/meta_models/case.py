@@ -64,6 +64,8 @@ class MetaModels(Case):
         kernels: list[CaseKernel] = []
         for done, instance in enumerate(found):
             progress(done, len(found), instance.name)
+            # first, as it refuses what no kernel is to see
+            claims += EXACT[instance.system](instance) if instance.system in EXACT else []
             own = kernels_of(instance, options.order)
             rounding = {
                 format.name: [claim for kernel in own for claim in _kernel(instance, kernel, format, options)]
@@ -111,7 +113,7 @@ def kernels_of(instance: Instance, order: str) -> list[CaseKernel]:
 
 
 def system_claims(instance: Instance, formats: list[Format], rounding: dict[str, list[Claim]]) -> list[Claim]:
-    """The claims of one system; `rounding` holds those of its kernel by the name of the format."""
+    """The claims of one system that depend on formats; `rounding` holds those of its kernel by the name of the format."""
     place = "ball" if instance.system in ITERATED else "point"
     sources = {
         name: claim
@@ -119,16 +121,13 @@ def system_claims(instance: Instance, formats: list[Format], rounding: dict[str,
         for claim in several
         if claim.kind == "rounding" and claim.parameters["method"] == "running" and claim.id.split("/")[3] == place
     }
-    claims = EXACT[instance.system](instance) if instance.system in EXACT else []
     if instance.system == "moe":
-        claims += meta.moe_claims(instance, formats)
-    elif instance.system in layers.GATES:
-        claims += layers.layer_claims(instance, sources)
-    elif instance.system == "linkage":
-        claims += linkage.linkage_claims(instance, sources)
-    elif instance.system in ITERATED and sources:
-        claims += floor_claims(instance, sources)
-    return claims
+        return meta.moe_claims(instance, formats)
+    if instance.system in layers.GATES:
+        return layers.layer_claims(instance, sources)
+    if instance.system == "linkage":
+        return linkage.linkage_claims(instance, sources)
+    return floor_claims(instance, sources) if instance.system in ITERATED else []
 
 
 def _kernel(instance: Instance, kernel: CaseKernel, format: Format, options: Options) -> list[Claim]:

@@ -15,7 +15,7 @@ from certify.arithmetic.boxes import positive_on
 from certify.certificate import Claim, to_text
 from certify.errors import InputRejected
 
-from .inputs import Instance, require_shapes
+from .inputs import Instance, sizes
 from .linear import definite, require_symmetric, solve
 from .wording import BITS, at_least, at_most, ball, ceil_to, claim, floor_to, high_of, low_of, texts
 
@@ -25,7 +25,6 @@ COARSE, MOST_BOXES = 64, 60_000
 
 def lda_claims(instance: Instance) -> list[Claim]:
     """Of the system `lda`: the discriminant exactly, the classes of the points, and the Bayes accuracy."""
-    require_shapes(instance, Sigma=("d", "d"), m0=("d",), delta=("d",), x=("n", "d"))
     Sigma, m0, delta, x = (instance.array(part) for part in ("Sigma", "m0", "delta", "x"))
     require_symmetric(instance, "Sigma", Sigma)
     if not definite(Sigma):
@@ -80,10 +79,10 @@ def normal(x: Any) -> Any:
 
 def rule_claims(instance: Instance) -> list[Claim]:
     """Of the system `rule`: the quadratic rule (x_1 - a)(b - x_2) > 0 beats every linear rule."""
-    sizes = require_shapes(instance, m0=("M", 2), m1=("M", 2))
+    lengths = sizes(instance)
     m0, m1 = (instance.array(part).tolist() for part in ("m0", "m1"))
     a, b, slack = (instance.number(part) for part in ("a", "b", "slack"))
-    if slack <= 0 or sizes["M"] > 16:
+    if slack <= 0 or lengths["M"] > 16:
         raise InputRejected(
             f"{instance.name}: slack is not positive, or there are more than 16 pairs", "give slack > 0"
         )
@@ -98,7 +97,7 @@ def rule_claims(instance: Instance) -> list[Claim]:
             "margin",
             "rule",
             instance.name,
-            f"For the equal mixture of {sizes['M']} pairs of unit normal classes of {instance.name}, every linear "
+            f"For the equal mixture of {lengths['M']} pairs of unit normal classes of {instance.name}, every linear "
             "rule sign(w . x + t) is right with probability at most `linear`, and the meta-linear rule sign((x_1 - "
             "a)(b - x_2)) with probability at least `quadratic`, which is more by at least `margin`.",
             verdict=proved and margin > 0,

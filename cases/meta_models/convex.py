@@ -15,7 +15,7 @@ from flint import arb, ctx
 from certify.certificate import Claim, to_text
 from certify.errors import InputRejected
 
-from .inputs import Instance, require_shapes
+from .inputs import Instance
 from .linear import Vector, count, first_within, rate, require_symmetric, solve, weights
 from .wording import BITS, at_least, at_most, ball, claim, high_of, holds_zero, low_of, radius_of, texts
 
@@ -25,7 +25,6 @@ MOST_ROUNDS = 500
 
 def convex_claims(instance: Instance) -> list[Claim]:
     """All claims of the system `convex`."""
-    require_shapes(instance, d=("n",), e=("n",), c=("n", "n"))
     d, e, c = (instance.array(part).tolist() for part in "dec")
     require_symmetric(instance, "c", c)
     if any(x <= 0 for x in d) or any(x < 0 for row in c for x in row) or any(c[i][i] for i in range(len(d))):

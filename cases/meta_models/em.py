@@ -13,7 +13,7 @@ from flint import arb, ctx
 from certify.certificate import Claim, Verdict
 from certify.errors import InputRejected
 
-from .inputs import Instance, require_shapes
+from .inputs import Instance
 from .wording import BITS, at_least, ball, claim, high_of, holds_zero, low_of, radius_of, texts
 
 SOURCE = "arXiv 2610.12741, equations (21)-(25)"
@@ -47,7 +47,6 @@ class Mixture(NamedTuple):
 
 def soft_claims(instance: Instance) -> list[Claim]:
     """Of the system `em`: log-likelihood = Q + H, and what every step gains."""
-    require_shapes(instance, x=("n",))
     steps = instance.count("steps", 50)
     if not 0 < instance.number("share") < 1:
         raise InputRejected(f"{instance.name}_share is not between 0 and 1", "give the share of the second component")
@@ -121,7 +120,6 @@ def cross_entropy(new: Mixture, old: Mixture, points: list[Any]) -> Any:
 
 def hard_claims(instance: Instance) -> list[Claim]:
     """Of the system `hard`, with equal shares: one hard step gains in Q, and what becomes of the likelihood."""
-    require_shapes(instance, x=("n",))
     points, low, high = list(instance.array("x")), instance.number("low"), instance.number("high")
     if low == high:
         raise InputRejected(f"{instance.name}: both means are equal", "give different ones")

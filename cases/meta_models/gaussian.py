@@ -15,7 +15,7 @@ from flint import arb, arb_mat, ctx
 from certify.certificate import Claim
 from certify.errors import InputRejected
 
-from .inputs import Instance, require_shapes
+from .inputs import Instance
 from .linear import Vector, count, definite, first_within, inverse, rate, require_symmetric, solve, weights
 from .wording import BITS, at_least, at_most, ball, claim, high_of, holds_zero, low_of, radius_of, texts
 
@@ -28,14 +28,17 @@ MOST_SWEEPS = 4000
 
 def mean_claims(instance: Instance) -> list[Claim]:
     """Of the system `mean`: stationarity of the belief maximizer, and that it lies among the maximizers."""
-    scalar = instance.tensors["H"].ndim == 1
+    shapes = instance.tensors["H"].shape[1:], instance.tensors["m"].shape[1:]
+    scalar = shapes == ((), ())
     if scalar:
-        require_shapes(instance, H=("n",), m=("n",), mask=("n",))
         H = [[[x]] for x in instance.array("H")]
         m = [[x] for x in instance.array("m")]
-    else:
-        require_shapes(instance, H=("n", "d", "d"), m=("n", "d"), mask=("n",))
+    elif len(shapes[1]) == 1 and shapes[0] == shapes[1] * 2:
         H, m = instance.array("H").tolist(), instance.array("m").tolist()
+    else:
+        raise InputRejected(
+            f"{instance.name}: H and m do not fit", "give them the shapes (n) and (n), or (n, d, d) and (n, d)"
+        )
     for k, matrix in enumerate(H):
         require_symmetric(instance, f"H[{k}]", matrix)
     kept = [k for k in range(len(H)) if not instance.has("mask") or instance.array("mask")[k] != 0]
@@ -79,7 +82,6 @@ def mean_claims(instance: Instance) -> list[Claim]:
 
 def gaussian_claims(instance: Instance) -> list[Claim]:
     """Of the system `gaussian`: exactness on a tree; on loops walk-summability, update counts, means and variances."""
-    require_shapes(instance, J=("n", "n"), h=("n",))
     J, h = instance.array("J").tolist(), instance.array("h").tolist()
     require_symmetric(instance, "J", J)
     if not definite(J):

@@ -20,28 +20,29 @@ from certify.certificate import parse
 from certify.errors import InputRejected
 from certify.states import Saved, quoted
 
-#: Of every system its tensors, those it may go without in brackets, and then its controls.
+#: Of every system its tensors with a letter an axis, those it may go without in brackets, and then its controls. Equal letters
+#: are equal lengths; `H:n*` may have further axes.
 SYSTEMS: dict[str, tuple[str, str]] = {
-    "mean": ("H m [mask]", ""),
-    "gaussian": ("J h", "digits"),
-    "convex": ("d e c", "digits"),
-    "attention": ("z Wq Wk Wv", ""),
-    "anchor": ("e digits", "weight beta bound"),
-    "moe": ("W R z B", "scale"),
-    "linear": ("x W B [y]", ""),
-    "identity": ("x W B [y]", ""),
-    "swish": ("x W B [y]", ""),
-    "pswish": ("x W B V [y]", ""),
-    "swiglu": ("x W B V U [y]", ""),
-    "softmax": ("x W B R [y]", ""),
-    "meta": ("Theta z", ""),
-    "em": ("x", "share low high steps"),
-    "hard": ("x", "low high"),
-    "lda": ("Sigma m0 delta x", ""),
-    "rule": ("m0 m1", "a b slack"),
-    "linkage": ("z", ""),
-    "lstm": ("x h c W U b", ""),
-    "ssm": ("x h A B C w", ""),
+    "mean": ("H:n* m:n* [mask:n]", ""),
+    "gaussian": ("J:nn h:n", "digits"),
+    "convex": ("d:n e:n c:nn", "digits"),
+    "attention": ("z:nd Wq:dd Wk:dd Wv:dd", ""),
+    "anchor": ("e:n digits:k", "weight beta bound"),
+    "moe": ("W:kod R:kd z:d B:ko", "scale"),
+    "linear": ("x:nd W:od B:o [y:n]", ""),
+    "identity": ("x:nd W:dod B:do [y:n]", ""),
+    "swish": ("x:nd W:dod B:do [y:n]", ""),
+    "pswish": ("x:nd W:dod B:do V:dd [y:n]", ""),
+    "swiglu": ("x:nd W:kod B:ko V:kd U:kd [y:n]", ""),
+    "softmax": ("x:nd W:kod B:ko R:kd [y:n]", ""),
+    "meta": ("Theta:odd* z:d", ""),
+    "em": ("x:n", "share low high steps"),
+    "hard": ("x:n", "low high"),
+    "lda": ("Sigma:dd m0:d delta:d x:nd", ""),
+    "rule": ("m0:M2 m1:M2", "a b slack"),
+    "linkage": ("z:nd", ""),
+    "lstm": ("x:d h:n c:n W:ld U:ln b:l", ""),
+    "ssm": ("x:d h:n A:n B:nd C:nd w:d", ""),
 }
 _NAME = re.compile(
     r"(?P<instance>(?P<system>[a-z]+)(?:-[a-z0-9]+(?:-[a-z0-9]+)*)?)_(?P<part>[A-Za-z0-9]+)(?P<denominator>_denominator)?"
@@ -136,8 +137,25 @@ def controls(saved: Saved) -> list[str]:
 def parts_of(system: str) -> tuple[list[str], list[str], list[str]]:
     """The tensors that a system needs, those it may have, and its controls."""
     words, controls = SYSTEMS[system]
-    needed = [word for word in words.split() if word[0] != "["]
-    return needed, [word[1:-1] for word in words.split() if word[0] == "["], controls.split()
+    names = [word.split(":")[0] for word in words.split()]
+    return [x for x in names if x[0] != "["], [x[1:] for x in names if x[0] == "["], controls.split()
+
+
+def sizes(instance: Instance) -> dict[str, int]:
+    """The lengths behind the letters of SYSTEMS. Raises InputRejected, naming the part and the shape it must have."""
+    found: dict[str, int] = {}
+    for word in SYSTEMS[instance.system][0].split():
+        part, axes = word.strip("[]").split(":")
+        if part not in instance.tensors:
+            continue
+        shape, wanted = instance.tensors[part].shape, axes.rstrip("*")
+        fits = len(shape) == len(wanted) or (axes[-1] == "*" and len(shape) >= len(wanted))
+        for length, axis in zip(shape, wanted, strict=False):
+            fits = fits and length == (int(axis) if axis.isdigit() else found.setdefault(axis, length))
+        if not fits:
+            words = ", ".join(f"{axis} = {found[axis]}" if axis in found else axis for axis in axes)
+            raise InputRejected(f"tensor {instance.name}_{part} has the shape {shape}", f"give it the shape ({words})")
+    return found
 
 
 def _matched(name: str, place: int) -> re.Match[str]:
@@ -169,19 +187,4 @@ def _require_whole(instance: Instance) -> None:
     for part, array in instance.tensors.items():
         if prod(array.shape) == 0:
             raise InputRejected(f"tensor {instance.name}_{part} is empty", "leave the system out")
-
-
-def require_shapes(instance: Instance, **shapes: tuple[int | str, ...]) -> dict[str, int]:
-    """The sizes behind letters in the shapes of parts. Raises InputRejected, naming the part and the shape it must have."""
-    sizes: dict[str, int] = {}
-    for part, wanted in shapes.items():
-        if part not in instance.tensors:
-            continue
-        shape = instance.tensors[part].shape
-        fits = len(shape) == len(wanted)
-        for length, letter in zip(shape, wanted, strict=False):
-            fits = fits and length == (sizes.setdefault(letter, length) if isinstance(letter, str) else letter)
-        if not fits:
-            words = ", ".join(f"{x}={sizes[x]}" if isinstance(x, str) and x in sizes else str(x) for x in wanted)
-            raise InputRejected(f"tensor {instance.name}_{part} has the shape {shape}", f"give it the shape ({words})")
-    return sizes
+    sizes(instance)

@@ -16,7 +16,7 @@ from certify.certificate import Claim, parse, to_text
 from certify.errors import InputRejected
 
 from .attention import softmax
-from .inputs import Instance, require_shapes
+from .inputs import Instance
 from .meta import identity_claim
 from .wording import BITS, LEAST_RADIUS, ball, ceil_to, claim, floor_to, high_of, low_of
 
@@ -81,14 +81,6 @@ def _sigmoid(x: Any) -> Any:
 
 
 def _require(instance: Instance) -> None:
-    if instance.system == "linear":
-        require_shapes(instance, x=("n", "d"), W=("o", "d"), B=("o",), y=("n",))
-    else:
-        shapes: dict[str, tuple[int | str, ...]] = {"x": ("n", "d"), "W": ("k", "o", "d"), "B": ("k", "o"), "y": ("n",)}
-        gates: dict[str, tuple[int | str, ...]] = {"V": ("k", "d"), "U": ("k", "d"), "R": ("k", "d")}
-        sizes = require_shapes(instance, **shapes, **gates)
-        if instance.system in ("identity", "swish", "pswish") and sizes["k"] != sizes["d"]:
-            raise InputRejected(f"{instance.name}: the gate has {sizes['d']} entries, W {sizes['k']}", "give as many")
     if instance.has("y") and any(y not in (0, 1) for y in instance.array("y")):
         raise InputRejected(f"tensor {instance.name}_y has a label other than 0 and 1", "give classes 0 and 1")
 

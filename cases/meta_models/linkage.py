@@ -13,7 +13,7 @@ from flint import arb, ctx
 from certify.certificate import Claim, parse
 from certify.errors import InputRejected
 
-from .inputs import Instance, require_shapes
+from .inputs import Instance
 from .wording import BITS, LEAST_RADIUS, at_least, ball, claim, floor_to, low_of
 
 MOST_VECTORS = 60
@@ -21,7 +21,6 @@ MOST_VECTORS = 60
 
 def linkage_claims(instance: Instance, rounding: dict[str, Claim]) -> list[Claim]:
     """Of the system `linkage`: the order exactly, and in every format whose rounding claim is given."""
-    require_shapes(instance, z=("n", "d"))
     z = instance.array("z").tolist()
     if not 2 <= len(z) <= MOST_VECTORS or any(not any(row) for row in z):
         raise InputRejected(

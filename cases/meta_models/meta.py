@@ -16,7 +16,7 @@ from certify.arithmetic import Format
 from certify.certificate import Claim, to_text
 from certify.errors import InputRejected
 
-from .inputs import Instance, require_shapes
+from .inputs import Instance, sizes
 from .linear import Vector
 from .wording import at_least, at_most, claim, texts
 
@@ -26,16 +26,17 @@ MOST_SYMBOLS = 400
 
 def moe_claims(instance: Instance, formats: list[Format]) -> list[Claim]:
     """Of the system `moe`: a gate of powers of two, so that everything is rational."""
-    sizes = require_shapes(instance, W=("k", "o", "d"), R=("k", "d"), z=("d",), B=("k", "o"))
+    lengths = sizes(instance)
     W, R, z = instance.array("W"), instance.array("R"), instance.array("z")
     B = instance.array("B")
     gate = binary_gate(instance, R, z)
     experts = [
-        [sum(W[e, o, c] * z[c] for c in range(len(z))) + B[e, o] for o in range(sizes["o"])] for e in range(sizes["k"])
+        [sum(W[e, o, c] * z[c] for c in range(len(z))) + B[e, o] for o in range(lengths["o"])]
+        for e in range(lengths["k"])
     ]
-    output = [sum((w * y[o] for w, y in zip(gate, experts, strict=True)), Fraction(0)) for o in range(sizes["o"])]
+    output = [sum((w * y[o] for w, y in zip(gate, experts, strict=True)), Fraction(0)) for o in range(lengths["o"])]
     return [
-        identity_claim(instance.name, sizes["k"], sizes["d"]),
+        identity_claim(instance.name, lengths["k"], lengths["d"]),
         claim(
             "identity",
             "gate",
@@ -62,7 +63,7 @@ def binary_gate(instance: Instance, R: Any, z: Any) -> Vector:
 
 def identity_claim(name: str, k: int, d: int) -> Claim:
     """Expert first and parameter first are the same polynomial in the gate, the weights, the biases and the input."""
-    sizes = {"experts": k, "width": d}
+    counts = {"experts": k, "width": d}
     return claim(
         "identity",
         "moe",
@@ -72,8 +73,8 @@ def identity_claim(name: str, k: int, d: int) -> Claim:
         "polynomial 0.",
         verdict=k * d <= MOST_SYMBOLS and _same_polynomial(k, d),
         reason=f"more than {MOST_SYMBOLS} coefficients",
-        parameters=sizes,
-        witness=sizes,
+        parameters=counts,
+        witness=counts,
     )
 
 
@@ -148,7 +149,6 @@ def meta_claims(instance: Instance) -> list[Claim]:
         raise InputRejected(
             f"{instance.name}: Theta has the shape {shape}", "give it the shape (d', d, d, ..., d), order 1 to 4"
         )
-    require_shapes(instance, z=("d",))
     Theta, z = instance.array("Theta"), instance.array("z")
     order, d = len(shape) - 2, shape[1]
     by_gates = Theta

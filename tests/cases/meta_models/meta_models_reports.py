@@ -24,7 +24,6 @@ from certify.states import Saved
 from certify.states.safetensors_file import encode_safetensors
 
 Report = dict[str, Any]
-FORMATS = ("float16", "float64")
 
 
 def silent(done: int, total: int, what: str) -> None:
@@ -41,7 +40,7 @@ def only(*systems: str) -> Saved:
     )
 
 
-def made(saved: Saved, formats: tuple[str, ...] = FORMATS) -> tuple[Report, bytes, dict[str, bytes]]:
+def made(saved: Saved, formats: tuple[str, ...] = ()) -> tuple[Report, bytes, dict[str, bytes]]:
     """A report as a dictionary, the bytes of its state file, and the files beside it."""
     report = CASE.certify(saved, Options(formats=formats, order="any-order", samples=0), silent)
     return json.loads(encode(report)), encode_safetensors(saved.tensors, saved.metadata), dict(report.beside)
