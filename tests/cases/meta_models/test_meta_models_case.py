@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -159,3 +160,21 @@ def test_the_data_are_the_mixtures_of_the_text() -> None:
     assert [len(x) for x, _ in splits.values()] == [1120, 240, 240]
     assert {float(y) for _, labels in splits.values() for y in labels} == {0.0, 1.0}
     assert 0.9 < oracle < 0.99
+
+
+def test_every_system_input_and_defect_has_a_row_and_a_test_that_exists() -> None:
+    """S1-S16, X1-X19 and D1-D14 in the table of the paper, each with a verdict; the tests that it names are there."""
+    here = Path(__file__).parent
+    text = (here.parents[2] / "docs" / "papers" / "meta_models.md").read_text()
+    rows = {
+        line.split("|")[1].strip(): line.split("|")[3].strip() for line in text.splitlines() if line.startswith("| ")
+    }
+    wanted = [f"{letter}{k}" for letter, n in (("S", 16), ("X", 19), ("D", 14)) for k in range(1, n + 1)]
+    assert not set(wanted) - set(rows)
+    assert {rows[id] for id in wanted} == {"certified", "refuted", "measured", "out of reach"}
+    values = (here / "test_meta_models_values.py").read_text()
+    named = set(re.findall(r"V::(test_\w+)", text))
+    assert len(named) > 18 and all(f"def {name}(" in values for name in named)
+    claims = {"/".join(claim["id"].split("/")[:2]) for claim in demonstration()[0]["claims"]} | {"expectation/accuracy"}
+    kinds = "identity|margin|order|enclosure|contraction|updates|counterexample|expectation"
+    assert all(name in claims for name in re.findall(rf"`((?:{kinds})/[a-z-]+)`", text))
