@@ -132,8 +132,8 @@ def system_claims(instance: Instance, formats: list[Format], rounding: dict[str,
 
 def _kernel(instance: Instance, kernel: CaseKernel, format: Format, options: Options) -> list[Claim]:
     """The rounding and range claims of a kernel; majorant ones only where their rules apply."""
-    ball = {"center": "z", "radius": radius_of_ball(instance)} if instance.system in ITERATED else {}
-    claims = kernel_claims(kernel, format, options, **ball)
+    radius = radius_of_ball(instance) if instance.system in ITERATED else 0.0
+    claims = kernel_claims(kernel, format, options, center="z" if radius else None, radius=radius)
     return [claim for claim in claims if claim.parameters.get("method") != "majorant" or claim.bounds]
 
 

@@ -94,4 +94,5 @@ def factor(instance: Instance, M: Fraction) -> Fraction:
         w, beta = instance.number("weight"), instance.number("beta")
         return w * (1 + 2 * beta * M * M)
     d, c = list(instance.array("d")), instance.array("c").tolist()
-    return max(sum(row, Fraction(0)) / (x + sum(row, Fraction(0))) for x, row in zip(d, c, strict=True))
+    norm: Fraction = max(sum(row, Fraction(0)) / (x + sum(row, Fraction(0))) for x, row in zip(d, c, strict=True))
+    return norm

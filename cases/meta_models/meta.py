@@ -10,6 +10,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
+import numpy as np
 from flint import fmpq_mpoly_ctx
 
 from certify.arithmetic import Format
@@ -91,7 +92,7 @@ def _same_polynomial(k: int, d: int) -> bool:
         second += sum((symbols[f"w{e}"] * symbols[f"W{e}_{c}"] for e in range(k)), zero) * symbols[f"z{c}"]
     for e in range(k):
         second += symbols[f"w{e}"] * symbols[f"B{e}"]
-    return bool(first - second == 0)
+    return not (first - second).to_dict()
 
 
 def _orders(instance: Instance, format: Format, W: Any, B: Any, z: Any, gate: Vector) -> Claim:
@@ -117,9 +118,8 @@ def _orders(instance: Instance, format: Format, W: Any, B: Any, z: Any, gate: Ve
         theta = [sum((w * abs(W[e, o, c]) for e, w in enumerate(rounded)), Fraction(0)) for c in range(d)]
         peak = max([peak, (size + lost) * (1 + gamma) ** 2, *((x + lost) * (1 + gamma) ** 2 for x in [*inner, *theta])])
     given = [x for array in (W, z, B) for x in array.ravel()]
-    exact = (
-        all(Fraction(float(format.round(float(x)))) == x for x in given) if max(map(abs, given)) < largest else False
-    )
+    exact = not format.flush and max(map(abs, given)) < largest
+    exact = exact and all(Fraction(float(x)) == x and format.holds(np.array(float(x))).all() for x in given)
     return claim(
         "enclosure",
         "orders",

@@ -112,7 +112,8 @@ def weights_of(claim: Claim, n: int) -> Any:
 def contraction(A: Any, v: Any) -> Fraction:
     """The norm of A >= 0 from max |z_i| / v_i to itself."""
     image = (exact(A) * exact([[x] for x in v])).entries()
-    return max(fraction(y) / x for y, x in zip(image, v, strict=True))
+    norm: Fraction = max(fraction(y) / x for y, x in zip(image, v, strict=True))
+    return norm
 
 
 def jacobi(J: Any) -> Any:

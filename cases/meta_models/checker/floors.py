@@ -100,7 +100,8 @@ def factor(s: System, M: Fraction) -> Fraction:
     if s.system == "anchor":
         return s.number("weight") * (1 + 2 * s.number("beta") * M**2)
     d, _, c = convex_of(s)
-    return max(sum(row) / (x + sum(row)) for x, row in zip(d, c, strict=True))
+    norm: Fraction = max(sum(row) / (x + sum(row)) for x, row in zip(d, c, strict=True))
+    return norm
 
 
 CHECKS = {"updates/floor": check_floor}

@@ -50,10 +50,11 @@ class Layer:
 
     def gate(self, x: list[Any]) -> list[Any]:
         """s(x)."""
-        kind, through = (
-            self.s.system,
-            lambda name: [total(a * y for a, y in zip(row, x, strict=True)) for row in self.parts[name]],
-        )
+        kind = self.s.system
+
+        def through(name: str) -> list[Any]:
+            return [total(a * y for a, y in zip(row, x, strict=True)) for row in self.parts[name]]
+
         if kind == "identity":
             return x
         if kind == "swish":
@@ -259,8 +260,10 @@ def check_conic(claim: Claim, context: Any) -> Finding:
 
 def similarity(a: list[Fraction], b: list[Fraction]) -> Fraction:
     """sign * cos^2, which orders as the cosine."""
-    p = sum(x * y for x, y in zip(a, b, strict=True))
-    return (p * p if p > 0 else -p * p) / (sum(x * x for x in a) * sum(y * y for y in b))
+    p, size, other = (
+        sum((x * y for x, y in zip(*pair, strict=True)), Fraction(0)) for pair in ((a, b), (a, a), (b, b))
+    )
+    return p * abs(p) / (size * other)
 
 
 def check_merges(claim: Claim, context: Any) -> Finding:

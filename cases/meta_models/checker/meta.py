@@ -67,7 +67,12 @@ def gate_of(s: System) -> list[Fraction]:
     scores = [s.number("scale") * x for x in apply(s.rows("R"), s.rows("z"))]
     if any(x.denominator != 1 or abs(x) > 2000 for x in scores):
         raise Rejected("a score of the gate is not a whole number")
-    return [1 / sum(Fraction(2) ** int(y - x) for y in scores) for x in scores]
+    return [1 / sum((power(int(y - x)) for y in scores), Fraction(0)) for x in scores]
+
+
+def power(k: int) -> Fraction:
+    """2^k."""
+    return Fraction(1 << k) if k >= 0 else Fraction(1, 1 << -k)
 
 
 def check_gate(claim: Claim, context: Any) -> Finding:
