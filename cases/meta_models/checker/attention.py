@@ -59,7 +59,7 @@ def check_attention_enclosure(claim: Claim, context: Any) -> Finding:
     s, scale = system_of(claim, context), claim["parameters"].get("scale")
     entry = claim["parameters"].get("entry")
     n, d = s.shape("z")
-    if scale not in SCALES or entry not in [[i, k] for i in range(n) for k in range(d)]:
+    if not isinstance(scale, str) or scale not in SCALES or entry not in [[i, k] for i in range(n) for k in range(d)]:
         raise Rejected("its scale is that of no equation, or its entry none")
     i, k = entry
     words(

@@ -21,6 +21,7 @@ from certify.checker.cases.meta_models.parts import (
     lower,
     numbers,
     real,
+    require_positive,
     system_of,
     total,
     upper,
@@ -29,17 +30,7 @@ from certify.checker.cases.meta_models.parts import (
 )
 from flint import ctx
 
-from certify.checker.document import (
-    Beyond,
-    Claim,
-    Finding,
-    Rejected,
-    number,
-    proved,
-    require_lower,
-    require_upper,
-    shown,
-)
+from certify.checker.document import Beyond, Claim, Finding, Rejected, number, proved, require_upper, shown
 
 
 def convex_of(s: System) -> tuple[Any, Any, Any]:
@@ -144,9 +135,7 @@ def check_softmax_row(claim: Claim, context: Any) -> Finding:
         rows = attention_rows(s, rounds)
         if not equal:
             margin = min(lower(a / total(x for x, _ in row)) for row in rows for a, _ in row)
-            require_lower(claim, "margin", margin)
-            if number(claim["bounds"]["margin"]) <= 0:
-                raise Rejected("its margin is not positive")
+            require_positive(claim, margin)
             return proved(claim, margin=margin)
         radius = Fraction(0)
         for row in rows:
@@ -250,7 +239,7 @@ def check_consensus(claim: Claim, context: Any) -> Finding:
     margin = max(abs(value - x) for x in map_of(d, e, c))
     if margin == 0:
         raise Rejected("the limit is the MAP")
-    require_lower(claim, "margin", margin)
+    require_positive(claim, margin)
     return proved(claim, margin=margin)
 
 

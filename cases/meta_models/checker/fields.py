@@ -14,6 +14,7 @@ from certify.checker.cases.meta_models.parts import (
     numbers,
     positive_definite,
     real,
+    require_positive,
     system_of,
     total,
     upper,
@@ -22,7 +23,7 @@ from certify.checker.cases.meta_models.parts import (
 )
 from flint import arb, arb_mat, ctx
 
-from certify.checker.document import Beyond, Claim, Finding, Rejected, number, proved, require_lower, require_upper
+from certify.checker.document import Beyond, Claim, Finding, Rejected, number, proved, require_upper
 
 MOST_VARIABLES, MOST_MESSAGES, MOST_SWEEPS = 40, 150, 6000
 
@@ -87,7 +88,7 @@ def check_hull(claim: Claim, context: Any) -> Finding:
     margin = min(z - min(places), max(places) - z)
     if not margin > 0:
         raise Rejected("the mean is no inner point")
-    require_lower(claim, "margin", margin)
+    require_positive(claim, margin)
     return proved(claim, margin=margin)
 
 
@@ -258,7 +259,7 @@ def check_loop_variance(claim: Claim, context: Any) -> Finding:
         gap = lower(abs(1 / P - real(fraction(exact(J).inv()[place, place]))))
     if gap <= 0:
         raise Beyond("the variances are not told apart here")
-    require_lower(claim, "margin", gap)
+    require_positive(claim, gap)
     return proved(claim, margin=gap)
 
 
@@ -286,6 +287,8 @@ def fixed_precisions(claim: Claim, J: Any) -> Any:
     low: dict[Any, Fraction] = {}
     for row in rows:
         i, j, value = numbers(row, (3,), "a precision")
+        if i.denominator * j.denominator != 1:
+            raise Rejected("its witness names no message")
         low[int(i), int(j)] = value
     if set(low) != edges or any(x >= 0 for x in low.values()):
         raise Rejected("its witness does not have a negative precision for each message")

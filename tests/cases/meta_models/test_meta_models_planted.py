@@ -263,6 +263,30 @@ def _spoiled(witness: dict[str, Any]) -> list[Any]:
     return [None, {}, {**witness, "more": []}, {name: x for name, x in witness.items() if name != first}, moved]
 
 
+def places(value: Any, path: tuple[Any, ...] = ()) -> Any:
+    """The paths to everything in a value, of lists the first two entries."""
+    yield path
+    for key in value if isinstance(value, dict) else range(min(len(value), 2)) if isinstance(value, list) else ():
+        yield from places(value[key], (*path, key))
+
+
+def test_malformed_claims_are_rejected_and_never_break_the_checker() -> None:
+    """Whatever stands in a place of parameters or witness: a finding, and no exception."""
+    topics = {"/".join(claim["id"].split("/")[:2]): claim for claim in own_claims()}
+    for claim in topics.values():
+        for part in ("parameters", "witness"):
+            for path in list(places(claim[part] or {}))[1:]:
+                for value in (None, [], {}, [[]], "x", "1/2", True, 10**18):
+                    altered = copy.deepcopy(claim)
+                    place = altered[part]
+                    for key in path[:-1]:
+                        place = place[key]
+                    if place[path[-1]] == value:
+                        continue
+                    place[path[-1]] = value
+                    examined(altered)  # any finding will do, an exception will not
+
+
 @pytest.mark.parametrize(
     "change",
     [
