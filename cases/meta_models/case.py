@@ -12,7 +12,9 @@ from certify.cases.kernel import trace_kernel
 from certify.cases.kernels import CaseKernel, case_report, kernel_claims
 
 from certify.arithmetic import Format, format_named
+from certify.arithmetic.directed import relaxed_up
 from certify.certificate import Claim, Report
+from certify.rounding import point, running
 from certify.states import Saved
 
 from . import demo, em, gaussian, layers, linkage, meta
@@ -72,7 +74,7 @@ class MetaModels(Case):
                 for format in formats
             }
             kernels += own
-            claims += system_claims(instance, formats, rounding)
+            claims += system_claims(instance, formats, rounding, own)
             claims += [claim for several in rounding.values() for claim in several]
         claims += _accuracies(found, claims)
         progress(len(found), len(found), "")
@@ -112,7 +114,9 @@ def kernels_of(instance: Instance, order: str) -> list[CaseKernel]:
     return found
 
 
-def system_claims(instance: Instance, formats: list[Format], rounding: dict[str, list[Claim]]) -> list[Claim]:
+def system_claims(
+    instance: Instance, formats: list[Format], rounding: dict[str, list[Claim]], kernels: list[CaseKernel]
+) -> list[Claim]:
     """The claims of one system that depend on formats; `rounding` holds those of its kernel by the name of the format."""
     place = "ball" if instance.system in ITERATED else "point"
     sources = {
@@ -124,10 +128,21 @@ def system_claims(instance: Instance, formats: list[Format], rounding: dict[str,
     if instance.system == "moe":
         return meta.moe_claims(instance, formats)
     if instance.system in layers.GATES:
-        return layers.layer_claims(instance, sources)
+        return layers.layer_claims(instance, sources, output_errors(kernels, formats, "y"))
     if instance.system == "linkage":
         return linkage.linkage_claims(instance, sources)
     return floor_claims(instance, sources) if instance.system in ITERATED else []
+
+
+def output_errors(kernels: list[CaseKernel], formats: list[Format], output: str) -> dict[str, list[float]]:
+    """The running error bound of every entry of an output of the only kernel, relaxed, by the name of the format."""
+    found = {}
+    for kernel in kernels:
+        for format in formats:
+            bounds = running(kernel.traced.graph, format, point(kernel.traced.inputs), libm=kernel.libm)
+            if bounds.first_overflow() is None:
+                found[format.name] = [relaxed_up(float(e)) for e in bounds.error_of(output).ravel()]
+    return found
 
 
 def _kernel(instance: Instance, kernel: CaseKernel, format: Format, options: Options) -> list[Claim]:

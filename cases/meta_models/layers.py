@@ -5,6 +5,7 @@ The gates s are those of section 4.2 of the paper. Proofs: README, sections laye
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -33,8 +34,12 @@ GATES = {
 RADIUS, PARTS, MOST_AXES = Fraction(1, 8), 16, 2
 
 
-def layer_claims(instance: Instance, rounding: dict[str, Claim]) -> list[Claim]:
-    """All claims about one layer at its points `x`; of a format's kernel `rounding` holds the claim on which classes rest."""
+def layer_claims(instance: Instance, rounding: dict[str, Claim], errors: dict[str, Sequence[float]]) -> list[Claim]:
+    """All claims about one layer at its points `x`.
+
+    Of the kernel in a format `rounding` holds the claim on which classes rest, and `errors` the bound of each output, point by
+    point, unless an overflow is not excluded.
+    """
     _require(instance)
     parts = {part: instance.array(part).tolist() for part in instance.tensors}
     points = parts["x"]
@@ -46,7 +51,7 @@ def layer_claims(instance: Instance, rounding: dict[str, Claim]) -> list[Claim]:
     if len(points) == 1:
         claims += _at_point(instance, parts, outputs[0])
     if len(outputs[0]) == 1:
-        claims += _classes(instance, parts, [y for (y,) in outputs], rounding)
+        claims += _classes(instance, parts, [y for (y,) in outputs], rounding, errors)
     return claims
 
 
@@ -131,7 +136,13 @@ def _at_point(instance: Instance, parts: dict[str, Any], output: list[Any]) -> l
     return claims
 
 
-def _classes(instance: Instance, parts: dict[str, Any], outputs: list[Any], rounding: dict[str, Claim]) -> list[Claim]:
+def _classes(
+    instance: Instance,
+    parts: dict[str, Any],
+    outputs: list[Any],
+    rounding: dict[str, Claim],
+    errors: dict[str, Sequence[float]],
+) -> list[Claim]:
     what, n = GATES[instance.system], len(outputs)
     margins = [max(low_of(y), -high_of(y)) for y in outputs]
     decided = min(margins) > 0
@@ -163,16 +174,18 @@ def _classes(instance: Instance, parts: dict[str, Any], outputs: list[Any], roun
             )
         )
     for format, source in rounding.items():
-        eps = parse(source.bounds["eps_y"]) if "eps_y" in source.bounds else None
-        kept = [] if eps is None else [floor_to(margin - eps - LEAST_RADIUS, 240) for margin in margins if margin > eps]
+        kept = []
+        if format in errors:
+            over = [margin - Fraction(e) - LEAST_RADIUS for margin, e in zip(margins, errors[format], strict=True)]
+            kept = [floor_to(x, 240) for x in over if x > 0]
         claims.append(
             claim(
                 "margin",
                 "classes",
                 instance.name,
                 f"{at}, computed in {format} as {source.id} says, have the sign of the exact output at `count` "
-                "points or more, which exceeds the error by at least `margin` there; at the others rounding is not "
-                "proved to keep it.",
+                "points or more, where it exceeds the running error bound of that output by at least `margin`; at "
+                "the others rounding is not proved to keep it.",
                 more=format,
                 semantics=source.semantics,
                 verdict=bool(kept) and min(kept) > 0,

@@ -10,6 +10,7 @@ from certify.checker.cases.meta_models.parts import (
     BITS,
     MOST_ENTRIES,
     System,
+    errors_of,
     largest_gap,
     lower,
     real,
@@ -214,13 +215,14 @@ def check_classes(claim: Claim, context: Any) -> Finding:
     """How many outputs are larger than the error of the kernel."""
     layer, format = Layer(system_of(claim, context)), claim["parameters"].get("format")
     s = layer.s
-    source, eps = rests_on(claim, s, "y")
+    source, _ = rests_on(claim, s, "y")
     name = source["id"]
     words(
         claim,
         s,
         f"{at(layer)}, computed in {format} as {name} says, have the sign of the exact output at `count` points or "
-        "more, which exceeds the error by at least `margin` there; at the others rounding is not proved to keep it.",
+        "more, where it exceeds the running error bound of that output by at least `margin`; at the others rounding "
+        "is not proved to keep it.",
         topic="classes",
         more=str(format),
         given={"format": format, "rounding": name, "points": s.shape("x")[0]},
@@ -228,8 +230,9 @@ def check_classes(claim: Claim, context: Any) -> Finding:
         semantics=claim["semantics"],
     )
     with ctx.workprec(BITS):
-        eps += largest_gap(outputs(layer), s, "y")
-        found = sorted((lower(abs(y)) - eps for y in outputs(layer)), reverse=True)
+        off = largest_gap(outputs(layer), s, "y")
+        pairs = zip(outputs(layer), errors_of(source, s, "y"), strict=True)
+        found = sorted((lower(abs(y)) - e - off for y, e in pairs), reverse=True)
     count = number(claim["bounds"]["count"])
     if count.denominator != 1 or not 0 < count <= len(found):
         raise Rejected("its count is none")

@@ -15,6 +15,7 @@ from certify.checker.document import Beyond, Claim, Rejected, agrees, integer, n
 from certify.checker.emulation import evaluate
 from certify.checker.formats import PAIRWISE
 from certify.checker.kernels import values_of
+from certify.checker.setting import Setting
 
 README = "cases/meta_models/README.md"
 MOST_ENTRIES = 20_000
@@ -249,6 +250,15 @@ def rests_on(claim: Claim, s: System, output: str, ball: bool = False) -> tuple[
     if parts[3] != ("ball" if ball else "point") or source["semantics"] != claim["semantics"]:
         raise Rejected("what it rests on is about another region, or other programs")
     return source, number(source["bounds"][f"eps_{output}"])
+
+
+def errors_of(source: Claim, s: System, output: str) -> list[Fraction]:
+    """The running error bound of each entry of an output, where a rounding claim that is proved again holds."""
+    running = Setting(source, s.context).bounds()
+    nodes = running.program.outputs[output]
+    if min(nodes) < 0:
+        raise Beyond("an entry of the output is known in advance")
+    return [Fraction(running.error[node]) for node in nodes]
 
 
 def through_graph(s: System, output: str) -> list[Any]:

@@ -11,7 +11,7 @@ from certify.cases.case import Options
 from certify.cases.kernels import kernel_claims
 from certify.cases.meta_models import classes, convex, em, floors, gaussian, layers, linkage, meta
 from certify.cases.meta_models.attention import anchor_claims
-from certify.cases.meta_models.case import kernels_of, system_claims
+from certify.cases.meta_models.case import kernels_of, output_errors, system_claims
 from certify.cases.meta_models.inputs import Instance
 from certify.cases.meta_models.linear import count
 from flint import ctx
@@ -151,7 +151,7 @@ def test_every_computed_iterate_is_above_its_floor_by_the_power(system: str, nam
         if radius == 0:
             continue
         claims = kernel_claims(kernel, format_named(name), Options(samples=0), center="z", radius=radius)
-        found = by_id(system_claims(example, [format_named(name)], {name: claims}))["updates/floor"]
+        found = by_id(system_claims(example, [format_named(name)], {name: claims}, []))["updates/floor"]
         if found.verdict != "certified":
             continue
         certified += 1
@@ -261,7 +261,7 @@ def test_every_kept_class_is_kept(seed: int) -> None:
     kernel = kernels_of(example, "serial")[0]
     claims = kernel_claims(kernel, format_named("float16"), Options(samples=0))
     source = {"float16": next(c for c in claims if c.kind == "rounding")}
-    found = by_id(layers.layer_claims(example, source))
+    found = by_id(layers.layer_claims(example, source, output_errors([kernel], [format_named("float16")], "y")))
     if found["margin/classes"].verdict != "certified":
         return
     ieee, graph = Ieee(format_named("float16")), kernel.traced.graph
