@@ -16,7 +16,7 @@ from certify.errors import InputRejected
 
 from .inputs import Instance
 from .linear import MOST_UPDATES, count
-from .wording import BITS, at_least, at_most, ball, ceil_to, claim, high_of, interval, low_of, texts
+from .wording import BITS, at_least, at_most, ball, ceil_to, claim, high_of, interval, low_of, square, texts
 
 #: Entries of an output that have an enclosure each.
 MOST_ENTRIES = 64
@@ -228,7 +228,7 @@ def jacobian_norm(z: list[Any], w: Fraction, beta: Fraction) -> Fraction:
     for i in range(len(z)):
         row = softmax([scale * z[i] * x for x in z])
         mean = sum((a * x for a, x in zip(row, z, strict=True)), arb(0))
-        variance = sum((a * (x - mean) ** 2 for a, x in zip(row, z, strict=True)), arb(0))
+        variance = sum((a * square(x - mean) for a, x in zip(row, z, strict=True)), arb(0))
         entries = [a * (1 + scale * z[i] * (x - mean)) for a, x in zip(row, z, strict=True)]
         entries[i] += scale * variance
         worst = max(worst, high_of(ball(w) * sum((abs(x) for x in entries), arb(0))))

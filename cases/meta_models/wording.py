@@ -48,6 +48,11 @@ def at_most(x: Number) -> str:
     return to_text(value if _short(x, value) else ceil_to(value, _places(value)))
 
 
+def square(x: flint.arb) -> Any:
+    """x x: the power of a ball around exactly 0 is not finite."""
+    return x * x
+
+
 def holds_zero(x: flint.arb) -> bool:
     """Whether an enclosure is finite and contains 0."""
     return bool(x.is_finite() and x.contains(0))

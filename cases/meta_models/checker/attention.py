@@ -15,6 +15,7 @@ from certify.checker.cases.meta_models.parts import (
     real,
     require_positive,
     size,
+    square,
     system_of,
     total,
     upper,
@@ -156,7 +157,7 @@ class Anchor:
         for i in range(len(z)):
             A = self.weights(z, i)
             mean = total(a * x for a, x in zip(A, z, strict=True))
-            spread = total(a * (x - mean) ** 2 for a, x in zip(A, z, strict=True))
+            spread = total(a * square(x - mean) for a, x in zip(A, z, strict=True))
             rows = [
                 A[k] * (1 + real(self.beta) * z[i] * (z[k] - mean)) + (real(self.beta) * spread if k == i else 0)
                 for k in range(len(z))

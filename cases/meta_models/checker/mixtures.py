@@ -15,6 +15,7 @@ from certify.checker.cases.meta_models.parts import (
     positive_definite,
     real,
     require_positive,
+    square,
     system_of,
     total,
     upper,
@@ -45,7 +46,7 @@ SOURCE = "arXiv 2610.12741, equations (21)-(25)"
 
 def density(x: Any, mean: Any) -> Any:
     """Of a unit normal."""
-    return (-((x - mean) ** 2) / 2).exp() / (2 * arb.pi()).sqrt()
+    return (-square(x - mean) / 2).exp() / (2 * arb.pi()).sqrt()
 
 
 class Law:
@@ -310,7 +311,7 @@ def below(means: list[Any], s: Fraction, r: Fraction, t: Fraction, h: Fraction, 
     whole, centre, by_angle, by_offset = arb(0), arb(0), arb(0), arb(0)
     for x, y, k in means:
         score = cos * x + sin * y + offset
-        slope = (-(score**2) / 2).exp() / root
+        slope = (-square(score) / 2).exp() / root
         whole += phi(k * score)
         centre += phi(k * (middle_cos * x + middle_sin * y + real(t)))
         by_offset += k * slope

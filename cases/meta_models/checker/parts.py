@@ -212,6 +212,11 @@ def upper(x: Any) -> Fraction:
     return -lower(-x)
 
 
+def square(x: Any) -> Any:
+    """x x: the power of a ball around exactly 0 is not finite."""
+    return x * x
+
+
 def total(values: Any) -> Any:
     """The sum of balls."""
     return sum(values, arb(0))
