@@ -130,7 +130,7 @@ def system_claims(
     if instance.system in layers.GATES:
         return layers.layer_claims(instance, sources, output_errors(kernels, formats, "y"))
     if instance.system == "linkage":
-        return linkage.linkage_claims(instance, sources)
+        return linkage.linkage_claims(instance, sources, output_errors(kernels, formats, "S"))
     return floor_claims(instance, sources) if instance.system in ITERATED else []
 
 

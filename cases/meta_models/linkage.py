@@ -5,22 +5,26 @@ Proof: README, section merges.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 from flint import arb, ctx
 
-from certify.certificate import Claim, parse
+from certify.certificate import Claim, to_text
 from certify.errors import InputRejected
 
 from .inputs import Instance
-from .wording import BITS, LEAST_RADIUS, at_least, ball, claim, floor_to, low_of
+from .wording import BITS, LEAST_RADIUS, at_least, ball, claim, floor_to, high_of, low_of
 
 MOST_VECTORS = 60
 
 
-def linkage_claims(instance: Instance, rounding: dict[str, Claim]) -> list[Claim]:
-    """Of the system `linkage`: the order exactly, and in every format whose rounding claim is given."""
+def linkage_claims(instance: Instance, rounding: dict[str, Claim], errors: dict[str, Sequence[float]]) -> list[Claim]:
+    """Of the system `linkage`: the order exactly, and in every format whose rounding claim is given.
+
+    `errors` has the bound of each similarity in a format, row by row, unless an overflow is not excluded.
+    """
     z = instance.array("z").tolist()
     if not 2 <= len(z) <= MOST_VECTORS or any(not any(row) for row in z):
         raise InputRejected(
@@ -44,26 +48,25 @@ def linkage_claims(instance: Instance, rounding: dict[str, Claim]) -> list[Claim
         )
     ]
     for format, source in rounding.items():
-        eps = parse(source.bounds["eps_S"]) if "eps_S" in source.bounds else None
-        safe = bool(merged) and eps is not None and 2 * eps < gap
-        short = "the format is not proved to hold the similarities"
+        found = Fraction(0)
+        if merged and format in errors:
+            found = floor_to(low_of(_gap(z, merged, _both(errors[format], len(z)))) - 2 * LEAST_RADIUS, 240)
         claims.append(
             claim(
                 "order",
                 "merges",
                 instance.name,
-                f"{order}, when the similarities are computed by the kernel in {format}, as {source.id} says; what "
-                "the exact ones differ by exceeds twice its error by at least `gap`.",
+                f"{order}, when the similarities are computed by the kernel in {format}, as {source.id} says; at "
+                "each merge the exact similarity of the two clusters less its running error bound exceeds that of "
+                "every other two plus theirs by at least `gap`.",
                 more=format,
                 semantics=source.semantics,
-                verdict=safe,
-                reason=short
-                if eps is None
-                else f"rounding may flip a merge: the gap {float(gap):.3g} is below twice the error {float(eps):.3g}",
+                verdict=found > 0,
+                reason=f"rounding may flip a merge: where the gap is {float(gap):.3g} the bounds leave {float(found):.3g}"
+                if found
+                else "two merges tie, or the format is not proved to hold the similarities",
                 parameters={"format": format, "rounding": source.id},
-                bounds={"gap": at_least(floor_to(gap - 2 * eps - 2 * LEAST_RADIUS, 80))}
-                if safe and eps is not None
-                else {},
+                bounds={"gap": to_text(found)},
                 witness={"merges": [list(pair) for pair in merged]},
             )
         )
@@ -97,22 +100,31 @@ def merges(z: list[list[Fraction]]) -> list[tuple[int, int]]:
     return found
 
 
-def _gap(z: list[list[Fraction]], order: list[tuple[int, int]]) -> Any:
-    """The least difference of cosines between a merge and the next best at that time; 2 if there never is another."""
+def _both(errors: Sequence[float], n: int) -> dict[tuple[int, int], Fraction]:
+    """Of each pair the larger bound of its two similarities."""
+    return {(i, j): Fraction(max(errors[i * n + j], errors[j * n + i])) for j in range(n) for i in range(j)}
+
+
+def _gap(
+    z: list[list[Fraction]], order: list[tuple[int, int]], errors: dict[tuple[int, int], Fraction] | None = None
+) -> Any:
+    """The least difference of cosines between a merge and the next best at that time; 2 if there never is another.
+
+    With errors the merge counts for the best of its pairs less their errors, and the others for the best of theirs plus these.
+    """
     clusters, least = [[i] for i in range(len(z))], arb(2)
     with ctx.workprec(BITS):
-        for i, j in order:
-            similar = {
-                (a[0], b[0]): max(key(z[s], z[t]) for s in a for t in b)
-                for a in clusters
-                for b in clusters
-                if a[0] < b[0]
-            }
-            best = _root(similar.pop((i, j)))
-            if similar:
-                least = min(least, best - _root(max(similar.values())), key=low_of)
-            joined = sorted(x for c in clusters if c[0] in (i, j) for x in c)
-            clusters = [c for c in clusters if c[0] not in (i, j)] + [joined]
+        cosines = {(i, j): _root(key(z[i], z[j])) for j in range(len(z)) for i in range(j)}
+        off = errors or dict.fromkeys(cosines, Fraction(0))
+        for a, b in order:
+            place = {x: c[0] for c in clusters for x in c}
+            mine = {pair for pair in cosines if {place[x] for x in pair} == {a, b}}
+            others = [x + ball(off[p]) for p, x in cosines.items() if p not in mine and place[p[0]] != place[p[1]]]
+            best = max((cosines[p] - ball(off[p]) for p in mine), key=low_of)
+            if others:
+                least = min(least, best - max(others, key=high_of), key=low_of)
+            joined = sorted(x for c in clusters if c[0] in (a, b) for x in c)
+            clusters = [c for c in clusters if c[0] not in (a, b)] + [joined]
         return least
 
 

@@ -144,7 +144,9 @@ class Anchor:
 
     def weights(self, z: list[Any], i: int) -> list[Any]:
         """Row i of the attention matrix."""
-        return [1 / total((real(self.beta) * z[i] * (y - x)).exp() for y in z) for x in z]
+        n, scale = range(len(z)), real(self.beta) * z[i]
+        # the score of an entry against itself is no difference of two balls, but 0
+        return [1 / (1 + total((scale * (z[k] - z[j])).exp() for k in n if k != j)) for j in n]
 
     def step(self, z: list[Any]) -> list[Any]:
         """One iteration, in balls."""

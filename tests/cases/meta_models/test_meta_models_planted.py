@@ -142,7 +142,7 @@ PLANTED = [
         "rule_claims",
         None,
     ),
-    ("linkage", "similar.pop((i, j))", "similar.get((i, j), 0)", "linkage", "linkage_claims", None),
+    ("linkage", "others = [x + ball(off[p])", "others = [x - 1 + ball(off[p])", "linkage", "linkage_claims", None),
     (
         "layers",
         'for v, u in zip(through(parts["V"]), through(parts["U"]), strict=True)]',
@@ -158,7 +158,7 @@ PLANTED = [
 def claims_of(module: Any, function: str, system: str) -> dict[str, Any]:
     """The claims that a function of a module makes about a system of the demonstration, by id."""
     instance = next(x for x in instances(only(system)) if x.name == system)
-    further = {"moe_claims": ([BINARY16],), "layer_claims": ({}, {}), "linkage_claims": ({},)}.get(function, ())
+    further = {"moe_claims": ([BINARY16],), "layer_claims": ({}, {}), "linkage_claims": ({}, {})}.get(function, ())
     return {claim.id: claim for claim in getattr(module, function)(instance, *further)}
 
 

@@ -221,7 +221,7 @@ def test_merges_survive_errors_below_half_the_gap(seed: int) -> None:
     z[~z.any(1)] = 1
     example = Instance("linkage", "linkage", {"z": z})
     exact = [[Fraction(x) for x in row] for row in z]
-    found = linkage.linkage_claims(example, {})[0]
+    found = linkage.linkage_claims(example, {}, {})[0]
     keys = sorted((linkage.key(exact[i], exact[j]), i, j) for j in range(5) for i in range(j))
     if found.verdict != "certified":
         assert len({k for k, _, _ in keys}) < len(keys)
