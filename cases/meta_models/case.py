@@ -85,7 +85,7 @@ class MetaModels(Case):
         """The inputs X1-X19, and two trained layers."""
         return (
             demo.state(),
-            "The inputs X1-X19 of docs/papers/meta_models.md, and two layers trained on eight pairs of classes",
+            "The inputs X1-X19 of docs/papers.md, and two layers trained on eight pairs of classes",
         )
 
     def next_steps(self, states: str) -> list[str]:

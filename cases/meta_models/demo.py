@@ -1,4 +1,4 @@
-"""The demonstration state: the inputs X1-X19 of docs/papers/meta_models.md and two trained layers, all in one file."""
+"""The demonstration state: the inputs X1-X19 of docs/papers.md and two trained layers, all in one file."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ SYSTEMS: dict[str, tuple[str, str]] = {
 _NAME = re.compile(
     r"(?P<instance>(?P<system>[a-z]+)(?:-[a-z0-9]+(?:-[a-z0-9]+)*)?)_(?P<part>[A-Za-z0-9]+)(?P<denominator>_denominator)?"
 )
-_REMEDY = "name tensors and controls SYSTEM_PART or SYSTEM-LABEL_PART, as docs/papers/meta_models.md lists them"
+_REMEDY = "name tensors and controls SYSTEM_PART or SYSTEM-LABEL_PART, as the README of the case lists them"
 #: Elements of a tensor that is read exactly.
 MOST = 200_000
 

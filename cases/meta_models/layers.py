@@ -5,7 +5,7 @@ The gates s are those of section 4.2 of the paper. Proofs: README, sections laye
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -34,7 +34,7 @@ GATES = {
 RADIUS, PARTS, MOST_AXES = Fraction(1, 8), 16, 2
 
 
-def layer_claims(instance: Instance, rounding: dict[str, Claim], errors: dict[str, Sequence[float]]) -> list[Claim]:
+def layer_claims(instance: Instance, rounding: dict[str, Claim], errors: Mapping[str, Sequence[float]]) -> list[Claim]:
     """All claims about one layer at its points `x`.
 
     Of the kernel in a format `rounding` holds the claim on which classes rest, and `errors` the bound of each output, point by
@@ -141,7 +141,7 @@ def _classes(
     parts: dict[str, Any],
     outputs: list[Any],
     rounding: dict[str, Claim],
-    errors: dict[str, Sequence[float]],
+    errors: Mapping[str, Sequence[float]],
 ) -> list[Claim]:
     what, n = GATES[instance.system], len(outputs)
     margins = [max(low_of(y), -high_of(y)) for y in outputs]

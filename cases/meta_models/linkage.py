@@ -5,7 +5,7 @@ Proof: README, section merges.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -20,7 +20,9 @@ from .wording import BITS, LEAST_RADIUS, at_least, ball, claim, floor_to, high_o
 MOST_VECTORS = 60
 
 
-def linkage_claims(instance: Instance, rounding: dict[str, Claim], errors: dict[str, Sequence[float]]) -> list[Claim]:
+def linkage_claims(
+    instance: Instance, rounding: dict[str, Claim], errors: Mapping[str, Sequence[float]]
+) -> list[Claim]:
     """Of the system `linkage`: the order exactly, and in every format whose rounding claim is given.
 
     `errors` has the bound of each similarity in a format, row by row, unless an overflow is not excluded.
