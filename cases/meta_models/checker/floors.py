@@ -10,13 +10,12 @@ from certify.checker.cases.meta_models.convex import RULE, convex_of, map_of
 from certify.checker.cases.meta_models.parts import (
     BITS,
     System,
-    largest_gap,
     point,
     real,
-    rests_on,
     system_of,
     words,
 )
+from certify.checker.cases.meta_models.programs import largest_gap, rests_on
 from flint import ctx
 
 from certify.checker.document import Claim, Finding, Rejected, binary64, number, proved, require_upper
