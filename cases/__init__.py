@@ -17,6 +17,7 @@ CASES = {
     "polyprox": "certify.cases.polyprox.case",
     "ngd": "certify.cases.ngd.case",
     "star_graph": "certify.cases.star_graph.case",
+    "meta_models": "certify.cases.meta_models.case",
 }
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from certify.cli.streams import one_line
-from certify.cli.summary import UNKNOWN, exact
+from certify.cli.summary import UNKNOWN, exact, has_kernels
 
 from certify.certificate import Claim, Report, Verdict
 from certify.certificate.claims import COMPARED, COUNTEREXAMPLE
@@ -23,8 +23,9 @@ LOWER = ("margin", "gap", "low")
 
 
 def compared_claims(report: Report) -> list[Claim]:
-    """The claims that compare quantities, in the order of the report."""
-    return [claim for claim in report.claims if claim.kind in COMPARED]
+    """The claims that compare quantities, in the order of the report; of a case without stages also those on iterations."""
+    kinds = (*COMPARED, "contraction", "updates") if has_kernels(report) else COMPARED
+    return [claim for claim in report.claims if claim.kind in kinds]
 
 
 def published_claims(report: Report) -> list[Claim]:
