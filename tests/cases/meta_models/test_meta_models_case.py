@@ -165,10 +165,8 @@ def test_the_data_are_the_mixtures_of_the_text() -> None:
 def test_every_system_input_and_defect_has_a_row_and_a_test_that_exists() -> None:
     """S1-S16, X1-X19 and D1-D14 in the table of the paper, each with a verdict; the tests that it names are there."""
     here = Path(__file__).parent
-    docs = here.parents[2] / "docs"
-    own = docs / "papers" / "meta_models.md"
-    joined = (docs / "papers.md").read_text().partition('<a id="meta_models"></a>')[2].partition("\n## ")[0]
-    text = own.read_text() if own.is_file() else joined
+    joined = (here.parents[2] / "docs" / "papers.md").read_text()
+    text = joined.partition('<a id="meta_models"></a>')[2].partition("\n## ")[0]
     rows = {
         line.split("|")[1].strip(): line.split("|")[3].strip() for line in text.splitlines() if line.startswith("| ")
     }
@@ -176,7 +174,7 @@ def test_every_system_input_and_defect_has_a_row_and_a_test_that_exists() -> Non
     assert not set(wanted) - set(rows)
     assert {rows[id] for id in wanted} == {"certified", "refuted", "measured", "out of reach"}
     values = (here / "test_meta_models_values.py").read_text()
-    named = set(re.findall(r"V::(test_\w+)", text))
+    named = set(re.findall(r"test_meta_models_values\.py::(test_\w+)", text))
     assert len(named) > 18 and all(f"def {name}(" in values for name in named)
     claims = {"/".join(claim["id"].split("/")[:2]) for claim in demonstration()[0]["claims"]} | {"expectation/accuracy"}
     kinds = "identity|margin|order|enclosure|contraction|updates|counterexample|expectation"
