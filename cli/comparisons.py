@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
 COMPARED_TITLE = "Compared and proved"
 PUBLISHED_TITLE = "Published statements that were tested"
-_SHORT = 24
+#: Above, claims of one kind and verdict share a line.
+MANY = 30
+_SHORT, _FEW = 24, 3
 #: Lower bounds: what is shown is never above what was proved.
 LOWER = ("margin", "gap", "low")
 
@@ -34,9 +37,12 @@ def published_claims(report: Report) -> list[Claim]:
 
 
 def numbers_of(claim: Claim) -> str:
-    """The bounds of a claim in short: a bracket as an interval, other numbers by their names; why there is none."""
-    if claim.verdict is not Verdict.CERTIFIED:
-        return one_line(claim.reason)
+    """The bounds of a claim in short, as `bounds_of`; why there are none, if it is not certified."""
+    return bounds_of(claim) if claim.verdict is Verdict.CERTIFIED else one_line(claim.reason)
+
+
+def bounds_of(claim: Claim) -> str:
+    """The bounds of a claim: a bracket as an interval, other numbers by their names."""
     values = {name: value for name, text in claim.bounds.items() if (value := exact(text)) is not None}
     low, high = values.pop("low", None), values.pop("high", None)
     parts = [] if low is None or high is None else [f"in {interval(low, high)}"]
@@ -64,28 +70,50 @@ def interval(low: Fraction, high: Fraction) -> str:
 
 def print_comparisons(console: Console, report: Report) -> None:
     """Print both sections, with a line between them; nothing if the report has no such claim."""
-    from certify.cli.rendering import TABLE_WIDTH, verdict_text
+    from certify.cli.rendering import verdict_text
     from rich.padding import Padding
-    from rich.table import Table
     from rich.text import Text
 
     if compared := compared_claims(report):
         console.print()
         console.print(COMPARED_TITLE, style="bold")
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False, collapse_padding=True)
-        table.add_column(no_wrap=console.width >= TABLE_WIDTH, overflow="fold")
-        table.add_column(no_wrap=True)
-        table.add_column(overflow="fold")
-        for claim in compared:
-            table.add_row(claim.id, verdict_text(claim.verdict), numbers_of(claim))
-        console.print(table)
+        for name, verdict, text in _lines(compared):
+            head = Text.assemble((f"{verdict.value:9}", verdict_text(verdict).style), f"  {name}")
+            if len(head) + 2 + len(text) <= console.width:
+                console.print(Text.assemble(head, "  ", text))
+            else:
+                console.print(head)
+                console.print(Padding(Text(text), (0, 0, 0, 11)))
+        if len(compared) > MANY:
+            console.print("Each of them: certify show --claims REPORT", style="dim")
     if published := published_claims(report):
         console.print()
         console.print(PUBLISHED_TITLE, style="bold")
         for claim in published:
             console.print(Text.assemble(verdict_text(claim.verdict), f": {published_of(claim)}"))
             console.print(Padding(Text(f"Tested: {one_line(claim.statement)}"), (0, 0, 0, 2)))
-            console.print(Padding(Text(f"Found: {one_line(claim.reason)}"), (0, 0, 0, 2)))
+            console.print(Padding(Text(f"Found: {found_of(claim)}"), (0, 0, 0, 2)))
+
+
+def found_of(claim: Claim) -> str:
+    """What is true instead of a published statement, with the numbers that were proved if they are few."""
+    numbers = bounds_of(claim) if 0 < len(claim.bounds) <= _FEW else ""
+    return one_line(claim.reason) + (f" ({numbers})" if numbers else "")
+
+
+def _lines(compared: Sequence[Claim]) -> list[tuple[str, Verdict, str]]:
+    """Name, verdict and numbers of each claim; of many claims, those of one kind and verdict together."""
+    if len(compared) <= MANY:
+        return [(claim.id, claim.verdict, numbers_of(claim)) for claim in compared]
+    groups: dict[tuple[str, Verdict], list[Claim]] = {}
+    for claim in compared:
+        groups.setdefault(("/".join(claim.id.split("/")[:2]), claim.verdict), []).append(claim)
+    return [
+        (alike[0].id, verdict, numbers_of(alike[0]))
+        if len(alike) == 1
+        else (f"{name}/...", verdict, f"{len(alike)} claims")
+        for (name, verdict), alike in groups.items()
+    ]
 
 
 def rounded(value: Fraction, digits: int, up: bool) -> str:

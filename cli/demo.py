@@ -27,8 +27,8 @@ Examples:
   certify demo ngd
   certify demo -o results/report.json
 \b
-Exit code: 0 certified, 1 undecided, 4 refuted. Published statements that a case
-tests and refutes are in its report; the verdict does not rest on them.""",
+Exit code: 0 certified, 1 undecided, 4 refuted. Published statements that a
+case tests and refutes are in its report; the verdict does not rest on them.""",
     short_help="Certify embedded states of a case, in a few seconds.",
 )
 @click.argument("case_name", metavar="[CASE]", default=DEFAULT)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from certify.cli import contraction, summary
-from certify.cli.comparisons import LOWER, compared_claims, numbers_of, published_claims, published_of, rounded
+from certify.cli.comparisons import (
+    LOWER,
+    compared_claims,
+    found_of,
+    numbers_of,
+    published_claims,
+    published_of,
+    rounded,
+)
 from certify.cli.contraction import Section, contraction_factor, number_down
 from certify.cli.options import METHODS
 from certify.cli.streams import one_line
@@ -42,7 +50,7 @@ def overview_of(report: Report) -> Overview:
         states=views,
         compared=[ComparedLine(c.id, c.verdict, numbers_of(c)) for c in compared_claims(report)],
         published=[
-            PublishedLine(c.id, c.verdict, published_of(c), one_line(c.statement), one_line(c.reason))
+            PublishedLine(c.id, c.verdict, published_of(c), one_line(c.statement), found_of(c))
             for c in published_claims(report)
         ],
     )
