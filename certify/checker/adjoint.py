@@ -1,10 +1,10 @@
 """Adjoint bounds of single results: every rounding times how far it moves the result, over one sweep backward.
 
-**Theorem** (docs/theory/adjoint.md#adjoint has the proof). Write x^_k = f_k(x^) + d_k for what node k computes, f_k being exact.
-Then |d_k| <= r_k, the error bound that the running rule of node k gives for operands without error: it holds for any exact
-operands within E of the computed ones, so for these themselves, with E = 0. This asks nothing of the rule but that it is true;
-so it may be in the node's own format, in any order of its sums, in an accumulator, or of a library. The errors e_k = x^_k - x_k
-satisfy e_k = sum_j s_kj e_j + d_k exactly, with secants
+**Theorem** (docs/theory/adjoint.md#adjoint has the proof). Write x^_k = f_k(x^) + d_k for what node k computes, f_k exact. Then
+|d_k| <= r_k, the error bound that the running rule of node k gives for operands without error: it holds for any exact operands
+within E of the computed ones, so for these themselves, with E = 0. This asks nothing of the rule but that it is true, so it may
+be that of the node's own format, of any order, of an accumulator or of a library. The errors e_k = x^_k - x_k satisfy
+e_k = sum_j s_kj e_j + d_k exactly, with secants
 
     a + b, a - b    s = 1, 1; 1, -1          a b              s_a = (b^ + b) / 2, s_b = (a^ + a) / 2
     -a, 2**k a      s = -1, 2**k             a / b            s_a = 1 / b^, s_b = -(a / b) / b^
@@ -14,31 +14,30 @@ satisfy e_k = sum_j s_kj e_j + d_k exactly, with secants
     max(a, b)       1, 0 if a >= b for both programs; 0, 1 if b >= a; else s, 1 - s with s in [0, 1]
     x if p <= q else y    1 for x, or for y, if both programs choose it
 
-since a^/b^ - a/b = (a^ - a)/b^ - (a/b)(b^ - b)/b^, by the mean value theorem, and as max(a, b) = b + relu(a - b). The computed
-operand lies in [low, high], the exact one in the hull [low - E, high + E]; slopes decrease away from 0, but that of exp, which
-increases. Hence |e_out| <= sum_k |A_k| r_k for A_out = 1, A_j = sum_k A_k s_kj. Where no secant is known (a selection that is not
-decided, a root near 0; x + (y - x) in a program of several formats, which may be a plain sum) node k is **cut**: it passes nothing
-on, s = 0, and its whole error E_k is its r_k.
+as a^/b^ - a/b = (a^ - a)/b^ - (a/b)(b^ - b)/b^, by the mean value theorem, and as max(a, b) = b + relu(a - b). Computed
+operands lie in [low, high], exact ones in the hull [low - E, high + E]; slopes decrease away from 0, but for that of exp, which
+increases. Hence |e_out| <= sum_k |A_k| r_k for A_out = 1, A_j = sum_k A_k s_kj. Where no secant is known (a selection that is
+not decided, a root near 0; x + (y - x) in a program of several formats, which may be a plain sum) node k is **cut**: it passes
+nothing on, s = 0, and its whole error, E_k at most, is its d_k.
 
-**Any order.** A product that each use may round or not (an `open` value) has no rounding of its own: with q unrounded, use c sees
-(q - x) + d_c, |d_c| <= r_k. So r_k counts with the **spread**, sum_c |what c contributes to A_k|, where a use that is open itself
-contributes by its own spread. An addition that takes q unrounded rounds by up to r_k more than its local term, but then d_c = 0.
-The uses of |a|, undecided, of an open a may differ in their secants: cut. All this is for one format; of several, in any order,
-no adjoint bounds are published.
+**Any order.** A product that each use may round or not (an `open` value) has no rounding of its own: with q unrounded, use c
+sees (q - x) + d_c, |d_c| <= r_k. So r_k counts with the **spread**, the sum over c of |what c contributes to A_k|, where a use
+that is open itself contributes by its own spread. An addition that takes q unrounded rounds by up to r_k more than its local
+term, but then d_c = 0. The uses of an undecided |a| of an open a may differ in their secants: it is cut. All this is for
+programs of one format.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import Any
 
 from flint import arb, ctx
 
 from certify.checker.document import Beyond
 from certify.checker.emulation import REACH, ends, operate
 from certify.checker.formats import TINY, Overflow
-from certify.checker.rounding import Running, root_up
+from certify.checker.rounding import Running
 from certify.checker.rules import UP, Value
 
 U = 2.0**-53
@@ -144,9 +143,8 @@ class Adjoint:
         try:
             if op in _SLOPES:
                 return _slope(op, *operands)
-            if op == "select":
-                return _select(*operands, extra)
-            return _SECANTS[op](*operands) if op in _SECANTS else None
+            further = [extra] if op == "select" else []
+            return _SECANTS[op](*operands, *further) if op in _SECANTS else None
         except (Overflow, OverflowError):
             return None
 
@@ -223,8 +221,4 @@ class Adjoint:
             raise Beyond("running bounds do not reach it, and adjoint bounds of any order are of one format")
         if self.edges * len(nodes) > MOST_STEPS:
             raise Beyond("running bounds do not reach it, and adjoint bounds take too long here")
-        whole, error = self.running.squared(output), {node: self.error(node) for node in nodes}
-        for node in self.program.outputs[output]:
-            if node >= 0:
-                whole += Fraction(error[node]) ** 2 - Fraction(self.running.error[node]) ** 2
-        return root_up(whole)
+        return self.running.eps(output, {node: self.error(node) for node in nodes})

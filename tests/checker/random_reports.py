@@ -18,7 +18,13 @@ ORDERS = ("serial", "pairwise", "blocked(2)", "blocked(3)", "fma", "any-order")
 WIDE = ("float16", "float32", "float64")
 FORMATS = (
     *("e4m3", "e5m2", "float16", "bfloat16", "tf32", "float32", "float64", "float16,ftz", "float32,ftz", "float64,ftz"),
-    *("e4m3,saturate", "bfloat16,ftz,saturate", "p=2,emin=-3,emax=4", "p=9,emin=-20,emax=25", "p=24,emin=-400,emax=400"),
+    *(
+        "e4m3,saturate",
+        "bfloat16,ftz,saturate",
+        "p=2,emin=-3,emax=4",
+        "p=9,emin=-20,emax=25",
+        "p=24,emin=-400,emax=400",
+    ),
 )
 OWN = (*FORMATS[:9], "float16,ftz", "e4m3,saturate", "p=5,emin=-9,emax=10", "p=24,emin=-40,emax=300")
 MASK = np.array([True, False, True, True])
