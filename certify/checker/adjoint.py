@@ -132,7 +132,7 @@ class Adjoint:
         self.found: dict[int, list[Secant] | None] = {}  # of nodes whose secants depend on their operands; None if cut
         with ctx.workprec(128):
             for k, (op, *_) in enumerate(self.program.code):
-                if op in _SECANTS or op in _SLOPES or (op == "overwrite" and self.program.formats):
+                if op in _SECANTS or op in _SLOPES or (op == "overwrite" and running.rules.mixed):
                     self.found[self.first + k] = self._secants_of(k)
         self.local = [self._local(k) for k in range(len(running.low))]
         self.edges = sum(2 * len(x[0]) if op == "dot" else len(x) for op, x, *_ in self.program.code if op != "const")
@@ -217,7 +217,7 @@ class Adjoint:
     def eps(self, output: str) -> Fraction:
         """An upper bound of the norm of an output's error. Raises Beyond if that takes too long."""
         nodes = {node for node in self.program.outputs[output] if node >= 0}
-        if self.program.order.kind == "any-order" and self.program.formats:
+        if self.program.order.kind == "any-order" and self.running.rules.mixed:
             raise Beyond("running bounds do not reach it, and adjoint bounds of any order are of one format")
         if self.edges * len(nodes) > MOST_STEPS:
             raise Beyond("running bounds do not reach it, and adjoint bounds take too long here")
