@@ -149,7 +149,7 @@ def random_report(seed: int, own: bool) -> tuple[Any, ...] | None:
 
 
 def disagreements(made: Any) -> tuple[list[tuple[str, str, str, str]], int]:
-    """Claims that the checker finds otherwise than the report: id, claimed, found, why; and how many adjoint ones are certified."""
+    """Claims that the checker finds otherwise: id, claimed, found, why; and how many certified ones are adjoint."""
     report, state, files, label = made
     found: dict[str, Finding] = findings(report, state, files)
     wrong = [
