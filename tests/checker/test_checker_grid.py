@@ -80,7 +80,8 @@ def test_reports_on_kernels(name: str) -> None:
         for _ in range(2):
             start = next(turn) * 3
             chosen = {formats[(start + k) % len(formats)] for k in (0, 1)}
-            report, state, files = kernel_of(kernel, at, formats=chosen, order=order, center=center, radius=2.0**-6)
+            options = {"center": center, "radius": 2.0**-6, "bound": "adjoint"}
+            report, state, files = kernel_of(kernel, at, formats=chosen, order=order, **options)
             counts = proved(report, findings(report, state, files))
             certified += counts.get("rounding certified", 0)
             reports += 1
@@ -93,7 +94,8 @@ def test_reports_on_the_block(order: str) -> None:
     rng = np.random.default_rng(0)
     for state in (random_state(rng, 3, 4, 1, 0.7, 1.0), random_state(rng, 2, 3, 0, 1.0, 100.0)):
         formats = fitting(order, ("e5m2", "float16", "bfloat16,ftz", "tf32", "float32", "float64"))
-        report, saved = report_of(state, formats=tuple(formats), order=order, update_tol=1.0, samples=0)
+        options = {"order": order, "update_tol": 1.0, "samples": 0, "bound": "adjoint"}
+        report, saved = report_of(state, formats=tuple(formats), **options)
         assert proved(report, findings(report, saved))["exactness certified"] == 1
 
 
