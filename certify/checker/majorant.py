@@ -6,7 +6,8 @@ for the exact value and |a^ - a| <= E_a. If nothing overflows, then with w = ome
     a + b, a - b    B = B_a + B_b       E = e + u (B + e) + w,  e = E_a + E_b
     a b             B = B_a B_b         E = e + u (B + e) + w,  e = B_a E_b + B_b E_a + E_a E_b
     n terms         B = sum B_i         E = e + G (B + e) + 4 n w,  e = sum e_i,  G = k u / (1 - k u) for n u < 1/2,
-                                        k = n - 1 for a sum, n for a sum of products, whose e_i are those of the products
+                                        k = n - 1 for a sum, n for a sum of products, whose e_i are those of the products;
+                                        if that is one operation, its rule
     -a, relu a, cast    B, E kept if a is a number of the format; else rounded: E + u (B + E) + w
     2**k a          both scaled, + w if k < 0; rounded if a is no number of the format
 
@@ -107,6 +108,8 @@ class Majorant:
         else:
             terms = [self._product(x, y) for x, y in zip(a, b, strict=True) if x is not None and y is not None]
         n, u = len(terms), self.format.u
+        if n == 1 + (b is None):  # one operation
+            return self._rounded(*map(sum, zip(*terms, strict=True)))
         if n * u >= 0.5:
             raise Beyond("running bounds do not reach it, and a sum is too long for majorant bounds")
         k = n - 1 if b is None else n
