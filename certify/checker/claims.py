@@ -27,6 +27,7 @@ from certify.checker.document import (
 from certify.checker.emulation import emulate, exact
 from certify.checker.formats import format_named
 from certify.checker.kernels import values_of
+from certify.checker.majorant import majorant
 from certify.checker.setting import POINT, Setting
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def check_exactness(claim: Claim, context: Context) -> Finding:
 
 
 def check_rounding(claim: Claim, context: Context) -> Finding:
-    """Bounds of the error of each output. They are true, whatever their method, if the running bounds are not larger."""
+    """Bounds of the error of each output: true, whatever their method, if running bounds are not larger; else it counts."""
     s, method = Setting(claim, context), claim["parameters"].get("method")
     if method not in ("running", "majorant", "adjoint") or claim["verdict"] != "certified":
         raise Rejected("a rounding claim is certified, by the method running, majorant or adjoint")
@@ -71,20 +72,23 @@ def check_rounding(claim: Claim, context: Context) -> Finding:
     theorem = "docs/theory/adjoint.md#adjoint" if method == "adjoint" else theorem
     agrees(claim, context, id=id, theorem=theorem, parameters=[*s.keys, "method"], bounds=names, **words)
     own = {bound: s.bounds().eps(name) for bound, name in names.items()}
-    for bound, eps in own.items():
-        if method == "adjoint" and number(claim["bounds"][bound]) < eps:
-            own[bound] = eps = sharper(s, names[bound])
-            if number(claim["bounds"][bound]) < eps:
+    for bound, name in names.items():
+        claimed = number(claim["bounds"][bound])
+        if method != "running" and claimed < own[bound]:
+            own[bound] = by_method(s, method, name)
+            if method == "adjoint" and claimed < own[bound]:
                 raise Beyond("the adjoint bounds of this checker, of the whole region at once, do not reach it")
-        require_upper(claim, bound, eps)
+        require_upper(claim, bound, own[bound])
     return proved(claim, **own)
 
 
-def sharper(s: Setting, output: str) -> Fraction:
-    """The adjoint bound of an output; its sweep is made once."""
+def by_method(s: Setting, method: str, output: str) -> Fraction:
+    """The majorant or adjoint bound of an output; what is common to all outputs is made once."""
     bounds = s.bounds()
-    found: Adjoint = s.context.cached(("adjoint", id(bounds)), lambda: Adjoint(bounds))
-    eps: Fraction = s.context.cached(("adjoint", id(bounds), output), lambda: found.eps(output))
+    if method == "majorant":
+        return bounds.eps(output, s.context.cached((method, id(bounds)), lambda: majorant(bounds)))
+    found: Adjoint = s.context.cached((method, id(bounds)), lambda: Adjoint(bounds))
+    eps: Fraction = s.context.cached((method, id(bounds), output), lambda: found.eps(output))
     return eps
 
 

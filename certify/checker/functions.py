@@ -35,16 +35,25 @@ RANGES = {"exp": (0.0, inf), "log": (-inf, inf), "tanh": (-1.0, 1.0), "sigmoid":
 
 @cache
 def between(name: str, low: float, high: float) -> tuple[float, float]:
-    """Binary64 numbers around an increasing function on [low, high]."""
+    """Binary64 numbers around an increasing function on [low, high]: the nearest ones, if balls of 2560 bits tell which."""
     reach = inf if name == "log" else REACH
-    with ctx.workprec(128):
-        bottom, top = (ends(CALLS[name](arb(min(max(x, -reach), reach)))) for x in (low, high))
+    for bits in (128, 512, 2560):
+        with ctx.workprec(bits):
+            bottom, top = (ends(CALLS[name](arb(min(max(x, -reach), reach)))) for x in (low, high))
+        (x, nearer), (y, further) = map(_below, bottom), (-_below(-end) for end in top)
+        if x == nearer and y == further:
+            break
+    least, most = RANGES.get(name, (-inf, inf))
+    return max(x, least), min(further, most)
+
+
+def _below(x: Fraction) -> float:
+    """The largest binary64 number that is not above x."""
     try:
-        x, y = float(bottom[0]), float(top[1])
+        y = float(x)
     except OverflowError:
         raise Overflow from None
-    least, most = RANGES.get(name, (-inf, inf))
-    return max(x if x <= bottom[0] else nextafter(x, -inf), least), min(y if y >= top[1] else nextafter(y, inf), most)
+    return y if y <= x else nextafter(y, -inf)
 
 
 class Functions(Rules):

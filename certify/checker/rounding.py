@@ -37,8 +37,8 @@ class Running:
             if op == "scale" and abs(exponent) > held.emax:
                 raise Rejected(f"the program scales by a power of two that {held.name} cannot hold")
         rules = Functions(format, ulps, program.order.kind == "any-order", mixed=bool(own))
-        self.rules = rules
-        self.values, self.first = evaluate(program, rules, zip(lower, upper, strict=True))
+        self.rules, self.box = rules, list(zip(lower, upper, strict=True))
+        self.values, self.first = evaluate(program, rules, self.box)
         self.program, self.fl = program, format.fl
         every = [rules, *(rules.own(name) for name in own)] if self.first is None else []
         self.peak = max([each.fl(each.peak) for each in every], default=inf)
@@ -47,12 +47,13 @@ class Running:
         self.error: list[float]
         self.low, self.high, self.error = ([x[k] for x in self.values] for k in range(3))
 
-    def squared(self, output: str) -> Fraction:
-        """The sum of the squares of an output's error bounds."""
+    def squared(self, output: str, others: Mapping[int, float] | Sequence[float] = ()) -> Fraction:
+        """The sum of the squares of an output's error bounds: these, or other ones of its nodes."""
+        error = others or self.error
         pairs = zip(self.program.outputs[output], self.program.known[output], strict=True)
         try:
             errors = [
-                self.error[node] if node >= 0 else known - self.fl(known) for node, known in pairs if self.first is None
+                error[node] if node >= 0 else known - self.fl(known) for node, known in pairs if self.first is None
             ]
         except Overflow:  # of a known number
             errors = [inf]
@@ -60,9 +61,9 @@ class Running:
             raise Rejected(f"no error bound of {output} is proved: an overflow is not excluded")
         return sum((Fraction(e) ** 2 for e in errors), Fraction(0))
 
-    def eps(self, output: str) -> Fraction:
+    def eps(self, output: str, others: Mapping[int, float] | Sequence[float] = ()) -> Fraction:
         """An upper bound of the norm of an output's error, within one part in 2**60."""
-        return root_up(self.squared(output))
+        return root_up(self.squared(output, others))
 
 
 def root_up(x: Fraction) -> Fraction:

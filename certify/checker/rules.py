@@ -127,6 +127,9 @@ class Rules:
             r = min(self.half_product[k], m, *[max(-x[0], x[1]) for x, y in ((a, b), (b, a)) if self.native(y[3])])
         if not (self.double or (f is self.format is g)):
             low, high = odd(Fraction(al) + Fraction(bl)), odd(Fraction(ah) + Fraction(bh))
+        if self.any_order and not self.double:
+            # a tie counts on both sides, as in reports: a term known to be 0 leaves one product, which may stay unrounded
+            low, high = nextafter(low, -inf), nextafter(high, inf)
         return low, high, m, max(r, self.flushed(low, high, m)) if self.least else r
 
     def add(self, a: Value, b: Value) -> Value:
@@ -231,9 +234,9 @@ class Rules:
             first = self.rounding(low, high, self.double)
         if x[3] is not self.format:
             apart = self.rounding(x[0], x[1])
-        near = nextafter((max(-y[0], y[1]) + first + apart) * UP, inf)
+        near = _above((max(-y[0], y[1]) + first + apart) * UP)
         if near < inf:
-            part, k = frexp(near)
+            part, k = frexp(near or TINY)
             half = self.half_sum[k - (part == 0.5)]
             second = max(half, min(near, self.format.omega)) if unrounded else half
             second = max(second, min(near, self.least))

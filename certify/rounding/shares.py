@@ -54,10 +54,12 @@ def next_wider(format: Format) -> Format | None:
     return next(holding, None)
 
 
+@np.errstate(all="ignore")
 def shares(bounds: Adjoint, by: str = "register", output: str | None = None) -> list[Share]:
     """The groups of a kernel by their shares of the bound of `output` (by default the first), the largest first.
 
     The first is the one to raise first. Of a region that was split, the shares are those of its part with the largest bound.
+    Where binary64 does not hold the adjoints they are NaN.
 
     Raises
     ------
@@ -83,14 +85,16 @@ def shares(bounds: Adjoint, by: str = "register", output: str | None = None) -> 
             own = local[start:stop][live, None] * sizes[start:stop][live]
             parts[row_of[label], part] += own.sum(axis=0)
             gains[row_of[label], part] += gain[start:stop][live] @ own
+    scale = float(parts.max(initial=0.0)) or 1.0  # squares of what is near the largest or least numbers are no numbers
+    parts, gains = parts / scale, gains / scale
     total = parts.sum(axis=0)
     whole = float(np.linalg.norm(total))
     found = [
         Share(
             label,
             float(total @ row) / whole**2 if whole else 0.0,
-            float(np.linalg.norm(total - row)),
-            float(np.linalg.norm(total - better)),
+            scale * float(np.linalg.norm(total - row)),
+            scale * float(np.linalg.norm(total - better)),
         )
         for label, row, better in zip(named, parts, gains, strict=True)
         if row.any()

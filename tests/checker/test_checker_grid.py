@@ -87,6 +87,33 @@ def test_reports_on_kernels(name: str) -> None:
     assert (reports, certified > 24) == (2 * len(orders), True)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", inputs())
+def test_reports_on_kernels_with_adjoint_bounds(name: str) -> None:
+    """In each order, on a small ball and on one on which much is not decided."""
+    kernel, at, center = inputs()[name]
+    turn, certified = itertools.count(list(inputs()).index(name)), 0
+    for order in (*ORDERS, *MIXED[:2], *MIXED[3:]):
+        for radius in (2.0**-9, 0.3):
+            format = fitting(order, FORMATS)[next(turn) * 4 % len(fitting(order, FORMATS))]
+            options = {"formats": format, "order": order, "center": center, "radius": radius, "bound": "adjoint"}
+            report, state, files = kernel_of(kernel, at, **options)
+            certified += proved(report, findings(report, state, files)).get("rounding certified", 0)
+    assert certified > 24
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", (*ORDERS, "any-order:float32"))
+def test_reports_on_the_block_with_adjoint_bounds(order: str) -> None:
+    """At states and on balls, in coarse and in fine formats."""
+    rng, certified = np.random.default_rng(0), 0
+    for state in (random_state(rng, 3, 4, 1, 0.7, 1.0), random_state(rng, 2, 3, 0, 1.0, 100.0)):
+        formats = tuple(fitting(order, ("e5m2", "float16", "bfloat16,ftz", "tf32", "float32", "float64")))
+        report, saved = report_of(state, formats=formats, order=order, samples=0, bound="adjoint", radius=0.01)
+        certified += proved(report, findings(report, saved)).get("rounding certified", 0)
+    assert certified > 24
+
+
 @pytest.mark.parametrize("order", (*ORDERS, "serial:float32", "any-order:float32", "fma:float64"))
 def test_reports_on_the_block(order: str) -> None:
     """At states and on balls, with overflows that are refuted, in coarse and in fine formats."""

@@ -109,6 +109,16 @@ def test_shares_add_up_and_name_the_culprit():
     assert found.shares("operation")[0].name == "mul"
 
 
+def test_shares_of_bounds_whose_squares_are_no_numbers():
+    """Near the largest and the least numbers of float64."""
+    for size in (1e290, 1e-290):
+        x = size * np.array([0.3, 0.7])
+        graph = trace(lambda x: 3 * x - x / 7, {"x": x}, order="serial")
+        found = adjoint(graph, BINARY64, ball({"x": x}, "x", size / 10))
+        assert sum(share.share for share in found.shares()) == pytest.approx(1)
+        assert all(share.if_exact <= share.if_wider <= 1e-15 * size for share in found.shares())
+
+
 def test_raising_a_register_saves_what_its_share_says():
     """The float16 bound with one product exact, x times 1 instead of a number, is what `if_exact` foretells."""
     x = BINARY16.round(np.array([0.37, 1.71, -0.9]))
