@@ -221,7 +221,7 @@ def from_file(data: bytes) -> Program:
         tensor = saved.tensors.get(name)
         if tensor is None or tensor.dtype != dtype:
             raise Rejected(f"the graph file has no tensor {shown(name)} of type {dtype}")
-        return tensor.values() if dtype == "float64" else list(map(int, tensor.values()))
+        return tensor.values() if dtype == "float64" else tensor.integers()
 
     def listed(key: str, pair: bool = False) -> list[Any]:
         found = parse_json(saved.metadata.get(key, "").encode(), f"the {key} of the graph file")

@@ -49,6 +49,10 @@ class Tensor:
             raise Rejected("a file holds a number that is not finite or not in binary64, or a bool other than 0 and 1")
         return floats
 
+    def integers(self) -> list[int]:
+        """Elements of an integer type in C order."""
+        return list(unpack_from(f"<{prod(self.shape)}{_CODES[self.dtype]}", self.raw))
+
     def digest(self) -> dict[str, Any]:
         """How a report names these contents."""
         return {"sha256": hashlib.sha256(self.raw).hexdigest(), "dtype": self.dtype, "shape": list(self.shape)}
