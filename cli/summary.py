@@ -163,13 +163,13 @@ def tolerance_of(report: Report) -> Fraction | None:
 def advice(report: Report, tol: Fraction | None) -> str:
     """Which format to use: the coarsest that is proved enough, and why the coarser ones are not.
 
-    Enough means certified and, unless `tol` is None, an error of W of at most `tol` in one update.
+    Enough means certified and an error of W of at most `tol` in one update; if `tol` is None, that a digit is left.
     """
     several = sorted(over_states(rows(report)), key=_coarseness)
     if not several:
         return "The report has no claim about a format."
     target = "certified" if tol is None else f"proved enough for {decimal(tol)}"
-    best = next((row for row in several if row.bound is not None and (tol is None or row.bound <= tol)), None)
+    best = next((row for row in several if row.bound is not None and not _short(row, tol)), None)
     if best is None:
         # at the state itself no radius helps
         remedies = ["a smaller radius"] * any(row.point.bound is not None for row in several)
@@ -287,9 +287,17 @@ def _shortfalls(several: Sequence[Row], tol: Fraction | None) -> str:
             parts.append(f"in {name} {row.risk}")
         elif row.bound is None:
             parts.append(f"{name} is {row.verdict.value}")
-        elif tol is not None and row.bound > tol:
-            parts.append(f"{name} is too coarse, its bound is {number(row.bound)}")
+        elif short := _short(row, tol):
+            parts.append(f"{name} {short}")
     return ", ".join(parts)
+
+
+def _short(row: Row, tol: Fraction | None) -> str:
+    """Why a format that is certified is not enough; empty if it is."""
+    if tol is not None:
+        return f"is too coarse, its bound is {number(row.bound)}" if row.bound is None or row.bound > tol else ""
+    left = row.digits_norm if row.digits_norm not in (UNKNOWN, "exact") else "1"
+    return "leaves no digit" if float(left) < 1 else ""
 
 
 def _coarseness(row: Row) -> int:

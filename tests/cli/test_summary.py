@@ -137,6 +137,17 @@ def test_advice_names_the_coarsest_that_is_enough():
     assert "float64" not in sentence
 
 
+def test_a_format_that_leaves_no_digit_is_not_advised():
+    """Certified, but with a bound as large as the result: the next one is named, unless a tolerance is enough for it."""
+    digits = {"display": {"digits_norm": "0.4", "digits_worst": "0.0"}}
+    made = report(
+        claim("rounding", "bfloat16", "point", eps=0.5, **digits), claim("rounding", "float16", "point", eps=0.25)
+    )
+    assert advice(made, None).startswith("Use float16, the coarsest format certified")
+    assert advice(made, None).endswith("bfloat16 leaves no digit.")
+    assert advice(made, Fraction(1, 2)).startswith("Use bfloat16")
+
+
 def test_advice_at_the_tolerance_itself():
     """A bound equal to the tolerance is enough; the next number below is not."""
     made = report(*both("float32", None, 0.25, 0.25))
