@@ -201,6 +201,8 @@ def range_claim(subject: Subject, analysis: Analysis, values: Mapping[str, Any])
     It is refuted at the stored inputs alone. They are in the region exactly, which a rounded midpoint need not be.
     """
     tested, format = analysis.tested, analysis.format
+    # nothing that is in range passes the largest number, so the limit needs no room for another arithmetic
+    peak = min(relaxed_up(tested.max_magnitude), max(format.largest, tested.max_magnitude))
     verdict, reason, place, witness = Verdict.CERTIFIED, "", "", None
     risk = analysis.running.first_overflow()
     if risk is not None:
@@ -226,12 +228,12 @@ def range_claim(subject: Subject, analysis: Analysis, values: Mapping[str, Any])
         parameters={**_parameters(subject, analysis), "limit": to_hex(format.largest)},
         verdict=verdict,
         reason=reason,
-        bounds={"max_magnitude": to_hex(tested.max_magnitude)} if analysis.in_range else {},
+        bounds={"max_magnitude": to_hex(peak)} if analysis.in_range else {},
         observed={"first_risk": place} if place else {},
         assumptions=_assumptions(subject, analysis),
         theorem="docs/theory/rounding.md#range",
         witness=witness,
-        display={"max_magnitude": decimal_up(tested.max_magnitude)} if analysis.in_range else {},
+        display={"max_magnitude": decimal_up(peak)} if analysis.in_range else {},
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -18,17 +18,21 @@ if TYPE_CHECKING:
 
 COMPARED_TITLE = "Compared and proved"
 PUBLISHED_TITLE = "Published statements that were tested"
+ITERATED = ("contraction", "updates")
 #: Above, claims of one kind and verdict share a line.
 MANY = 30
 _SHORT, _FEW = 24, 3
-#: Lower bounds: what is shown is never above what was proved.
-LOWER = ("margin", "gap", "low")
 
 
 def compared_claims(report: Report) -> list[Claim]:
     """The claims that compare quantities, in the order of the report; of a case without stages also those on iterations."""
-    kinds = (*COMPARED, "contraction", "updates") if has_kernels(report) else COMPARED
+    kinds = (*COMPARED, *ITERATED) if has_kernels(report) else COMPARED
     return [claim for claim in report.claims if claim.kind in kinds]
+
+
+def is_undirected(report: Report, claim: Claim) -> bool:
+    """Whether only the statement of a claim says which of its bounds are upper and which are lower ones."""
+    return claim.kind == COUNTEREXAMPLE or claim in compared_claims(report)
 
 
 def published_claims(report: Report) -> list[Claim]:
@@ -48,7 +52,7 @@ def bounds_of(claim: Claim) -> str:
     parts = [] if low is None or high is None else [f"in {interval(low, high)}"]
     for name, value in values.items():
         text = claim.bounds[name]
-        plain = text if len(text) <= _SHORT and "0x" not in text else rounded(value, 3, name not in LOWER)
+        plain = text if len(text) <= _SHORT and "0x" not in text else cut(value)
         parts.append(f"{one_line(name)} {plain}")
     return ", ".join(parts)
 
@@ -92,7 +96,7 @@ def print_comparisons(console: Console, report: Report) -> None:
         for claim in published:
             console.print(Text.assemble(verdict_text(claim.verdict), f": {published_of(claim)}"))
             console.print(Padding(Text(f"Tested: {one_line(claim.statement)}"), (0, 0, 0, 2)))
-            console.print(Padding(Text(f"Found: {found_of(claim)}"), (0, 0, 0, 2)))
+            console.print(Padding(Text(f"Reason: {found_of(claim)}"), (0, 0, 0, 2)))
 
 
 def found_of(claim: Claim) -> str:
@@ -121,3 +125,10 @@ def rounded(value: Fraction, digits: int, up: bool) -> str:
     context = Context(prec=digits, rounding=ROUND_CEILING if up else ROUND_FLOOR)
     # one division, so rounded once, to the side that is safe
     return f"{context.divide(Decimal(value.numerator), Decimal(value.denominator)):g}"
+
+
+def cut(value: Fraction, digits: int = 6) -> str:
+    """The first significant digits of a number, with dots where there are more: true of upper and of lower bounds."""
+    context = Context(prec=digits, rounding=ROUND_DOWN)
+    shown = context.divide(Decimal(value.numerator), Decimal(value.denominator))
+    return f"{shown:g}" + ("" if Fraction(shown) == value else "...")

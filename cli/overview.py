@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from certify.cli import contraction, summary
 from certify.cli.comparisons import (
-    LOWER,
     compared_claims,
+    cut,
     found_of,
     numbers_of,
     published_claims,
     published_of,
-    rounded,
 )
 from certify.cli.contraction import Section, contraction_factor, number_down
 from certify.cli.options import METHODS
@@ -23,7 +22,7 @@ from certify.certificate import Claim, Report, parse
 from certify.page import ComparedLine, FormatRow, Overview, PublishedLine, StageLine, StateView
 
 #: Bounds from below, and radii within which something was proved: what is shown is never above what was proved.
-ROUNDED_DOWN = ("mu", "radius", "entry_radius", "kappa", *LOWER)
+ROUNDED_DOWN = ("mu", "radius", "entry_radius", "kappa")
 
 
 def overview_of(report: Report) -> Overview:
@@ -57,15 +56,18 @@ def overview_of(report: Report) -> Overview:
 
 
 def bound_text(name: str, text: str) -> str:
-    """A bound in decimal: a count as it is, q so that it does not look like 1, others rounded to the safe side."""
+    """A bound in decimal: a count as it is, q so that it does not look like 1, others rounded to the safe side.
+
+    Without a name it may be an upper or a lower bound, and is cut off after some digits.
+    """
     if text.isdecimal():
         return f"{int(text):,}" if len(text) < 20 else proved(text)
     value = parse(text)
+    if not name:
+        return cut(value)
     if name == "q" and contraction_factor(value) != UNKNOWN:
         return contraction_factor(value)
-    if name in ROUNDED_DOWN:
-        return number_down(value, 3) if value > 0 else rounded(value, 3, up=False)
-    return proved(text)
+    return number_down(value, 3) if name in ROUNDED_DOWN and value > 0 else proved(text)
 
 
 def _views(

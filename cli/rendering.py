@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from certify.cli import contraction
-from certify.cli.comparisons import print_comparisons
+from certify.cli.comparisons import bounds_of, is_undirected, print_comparisons
 from certify.cli.contraction import Section
 from certify.cli.likelihood import KIND, likely_claims, print_likely
 from certify.cli.origins import origins_of, print_origins
@@ -120,7 +120,8 @@ def show_claims(console: Console, report: Report) -> None:
         if claim.reason:
             lines.append(f"Reason: {one_line(claim.reason)}.")
         if claim.bounds:
-            lines.append(f"{'Probable' if claim.kind == KIND else 'Proved'}: {_bounds(claim)}.")
+            numbers = bounds_of(claim) if is_undirected(report, claim) else _bounds(claim)
+            lines.append(f"{'Probable' if claim.kind == KIND else 'Proved'}: {numbers}.")
         if observed := _observed(claim):
             lines.append(f"Observed: {observed}.")
         if claim.assumptions:

@@ -108,17 +108,17 @@ def state_of(saved: Saved) -> State:
     ------
     InputRejected : a tensor is missing, unknown or of another shape, or a control is not usable.
     """
-    names: list[str] = []
+    names: set[str] = set()
     for key in saved.tensors:
         match = _TENSOR.fullmatch(key)
         if match is None and key not in _OTHERS:
             raise InputRejected(f"the tensor {key!r} is unknown to the case ngd", _REMEDY)
-        if match and match[1] == "Z":
-            names.append(match[2])
+        if match:
+            names.add(match[2])
     contexts = tuple(_context(saved, name) for name in sorted(names))
     if not contexts:
         raise InputRejected("the state holds no context", "give the tensors Z.NAME and theta.NAME")
-    batch = _batch(saved) if "batch" in saved.tensors else None
+    batch = _batch(saved) if any(key.startswith("batch") for key in saved.tensors) else None
     controls = [f"{key}.{context.name}" for context in contexts for key in CONTROLS]
     return State(
         contexts,

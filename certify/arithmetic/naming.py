@@ -70,4 +70,6 @@ def _base(base: str, name: str) -> Format:
             f"the format {name!r} has exponents {emin} to {emax}",
             f"use emin < emax, both between -{_REACH} and {_REACH}",
         )
+    if not emin <= 0 <= emax:
+        raise InputRejected(f"the format {name!r} does not hold the number 1", "use emin <= 0 <= emax")
     return own

@@ -178,7 +178,7 @@ class Lanes:
             self.ids[mask], self.known[mask] = self.assembler.converted(ids[mask], self.place), known[mask]
 
     def fold(self, mask: Mask, values: Floats) -> None:
-        """Known operands whose result every format holds exactly: at most three significant bits, near 1."""
+        """Known operands whose result every format holds exactly: 0, 1 and -1."""
         exact = mask & _tiny(values) & (self.known_a & _tiny(self.a_known)) & (self.known_b & _tiny(self.b_known))
         self.keep(exact, np.full_like(self.a, KNOWN), values)
 
@@ -248,11 +248,8 @@ class Lanes:
 
 
 def _tiny(values: Floats) -> Mask:
-    """Numbers that every supported format holds exactly: 0, or n 2**k with |n| < 8 and magnitude in [1/64, 64]."""
-    mantissa, _ = np.frexp(values)
-    magnitude = np.abs(values)
-    short = (mantissa * 8 == np.rint(mantissa * 8)) & (magnitude >= 2**-6) & (magnitude <= 2**6)
-    return np.asarray((values == 0) | short)
+    """Numbers that every format holds exactly, those of a user's own included: 0, 1 and -1."""
+    return np.asarray((values == 0) | (np.abs(values) == 1))
 
 
 def as_nodes(assembler: Assembler, ids: Ids, known: Floats) -> Ids:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from certify.certificate import Claim, Report, Verdict
+from certify.certificate.claims import COMPARED, COUNTEREXAMPLE
 from certify.errors import MissingExtra
 from certify.page.growth import draw_growth, growth_of
 from certify.page.model import Check, Overview, StateView, Status
@@ -91,7 +92,7 @@ def render(
     report, data : the report, and the bytes of its file, which the page carries unchanged.
     overview : the report in words.
     name : what the report's file is called.
-    shown : how a bound is written in decimal, from its name and its exact text.
+    shown : how a bound is written in decimal, from its name and its exact text; without a name, one that may be upper or lower.
     checks : what the independent checker said, by claim id; None if it did not run.
     texts : documents that claims cite, Markdown by path, beside those of docs/theory.
 
@@ -200,13 +201,17 @@ def _entry(index: int, claim: Claim, shown: Shown, checks: Mapping[str, Check] |
     name, exact = headline(claim)
     check = None if checks is None else checks.get(claim.id, Check(Status.NOT_CHECKED))
     format = claim.parameters.get("format")
-    bounds = [(bound, meaning(bound), shown(bound, text), text) for bound, text in claim.bounds.items()]
+    # of these kinds only the statement says which bounds are upper and which are lower ones
+    undirected = claim.kind in (*COMPARED, COUNTEREXAMPLE)
+    bounds = [
+        (bound, meaning(bound), shown("" if undirected else bound, text), text) for bound, text in claim.bounds.items()
+    ]
     return Entry(
         claim=claim,
         anchor=f"claim-{index + 1}",
         format=format[:40] if isinstance(format, str) else "",
         bound_name=SHORT.get(name, name),
-        bound=shown(name, exact) if exact else "",
+        bound=shown("" if undirected else name, exact) if exact else "",
         bound_key=sort_key(exact),
         bounds=bounds,
         parameters=[(key, _brief(value)) for key, value in claim.parameters.items() if value != ""],

@@ -101,13 +101,16 @@ def test_each_distinct_constant_is_one_node():
     assert graph.constants.tolist() == [0.1, 0.3]
 
 
-def test_small_known_numbers_fold_and_others_do_not():
-    """2 * 3 is exact in every format and folds; 0.1 * 0.3 is not, so the format computes it."""
+def test_known_numbers_that_every_format_holds_fold_and_others_do_not():
+    """1 * 1 is exact in every format and folds; 2 * 3 is not where a format holds two bits, so the format computes it."""
 
     def kernel(x, factor):
         return np.where([True, False], x, 3.0) * np.where([True, False], x, factor)
 
-    assert trace(lambda x: kernel(x, 2.0), {"x": np.ones(2)}).outputs["0"].known.tolist() == [0, 6]
+    graph = trace(lambda x: np.where([True, False], x, 1.0) * np.where([True, False], x, -1.0), {"x": np.ones(2)})
+    assert graph.outputs["0"].ids[1] == ZERO and graph.outputs["0"].known[1] == -1
+    graph = trace(lambda x: (x * 0 + 2.0) * (x * 0 + 3.0), {"x": np.ones(2)}, order="serial")
+    assert (graph.outputs["0"].ids != ZERO).all()
     graph = trace(lambda x: kernel(x, 0.1), {"x": np.ones(2)}, order="serial")
     assert graph.outputs["0"].ids[1] != ZERO
     ieee = Ieee(BINARY16)

@@ -304,3 +304,23 @@ def test_what_is_handed_on_is_rounded_to_the_format_in_force(kernel):
 
     x = {"x": np.array([1.3])}
     assert running(trace(narrow, x, order="serial"), BINARY32, point(x)).error_of("0") >= 1.3 - 1.25
+
+
+@pytest.mark.parametrize(
+    ("kernel", "x", "name"),
+    [
+        (lambda x: (x * 0 + 1.25) + (x * 0 + 0.25), np.array([0.0, 1.0]), "p=2,emin=-14,emax=15"),
+        (lambda x: np.zeros(3) * x[0] + 1.25 + 0.25, np.array([1.0]), "p=2,emin=0,emax=2"),
+    ],
+)
+def test_known_numbers_are_computed_in_narrow_formats(kernel, x, name):
+    """1.25 + 0.25 in two bits is 1, not 1.5: the constants are rounded, and so is their sum."""
+    from certify import tolerance
+
+    assert (tolerance(kernel, {"x": x}, format=name).error["0"] >= 0.5).all()
+
+
+def test_a_format_without_the_number_1_is_refused():
+    """Ones are folded in every graph."""
+    with pytest.raises(InputRejected, match="does not hold the number 1"):
+        format_named("p=4,emin=2,emax=9")
