@@ -65,10 +65,9 @@ def prove(script: str, timeout: float) -> Proved:
 
 def _limit(seconds: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    # its recursion over 1000 terms takes more than the usual 8 MB
     most = resource.getrlimit(resource.RLIMIT_STACK)[1]
-    resource.setrlimit(
-        resource.RLIMIT_STACK, (most, most)
-    )  # its recursion over 1000 terms takes more than the usual 8 MB
+    resource.setrlimit(resource.RLIMIT_STACK, (most, most))
 
 
 def _children_seconds() -> float:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 from certify.cases.case import Options
 from certify.cases.claims import FOR_COMPARISON, Subject, Wording
 from certify.cases.kernel import TracedKernel
@@ -119,23 +117,6 @@ def case_report(
         required = [claim.id for claim in claims if _counts(claim)]
     beside = {reference["file"]: data for reference, data in files.values()}
     return Report(producer(), subject, claims, required, beside)
-
-
-def state_tensor(saved: Saved, name: str, ndim: int) -> np.ndarray[Any, Any]:
-    """A finite tensor of a state, as it is stored.
-
-    Raises
-    ------
-    InputRejected : it is missing, has another number of axes, or an entry that is no finite number.
-    """
-    if name not in saved.tensors:
-        raise InputRejected(f"the state has no tensor {name}", f"save {name}, an array of {ndim} axes")
-    array = np.asarray(saved.tensors[name])
-    if array.ndim != ndim:
-        raise InputRejected(f"the tensor {name} has {array.ndim} axes", f"give it {ndim}")
-    if array.dtype.kind not in "fiub" or not np.isfinite(array.astype(np.float64)).all():
-        raise InputRejected(f"the tensor {name} has an entry that is no finite number", "save finite numbers")
-    return array
 
 
 def _control(saved: Saved, name: str) -> str:

@@ -82,15 +82,19 @@ class Assembler:
 
     def converted(self, ids: Ids, place: Place) -> Ids:
         """What an exact operation hands on, shape (lanes,): nodes of other formats are cast to the format in force."""
-        name = current_format()
-        if not self._formats and not name:
-            return ids
-        nodes = np.flatnonzero(ids != ZERO)
-        foreign = nodes[self._formats_by_node(ids[nodes]) != (self._formats.get(name, -2) if name else -1)]
-        if len(foreign):
+        foreign = self.foreign(ids)
+        if foreign.any():
             ids = ids.copy()
             ids[foreign] = self.emit(Op.CAST, ids[foreign], None, place)
         return ids
+
+    def foreign(self, ids: Ids) -> npt.NDArray[np.bool_]:
+        """Which are nodes of another format than the one in force; structural zeros are none."""
+        name = current_format()
+        if not self._formats and not name:
+            return np.zeros(ids.shape, dtype=np.bool_)
+        own = self._formats.get(name, -2) if name else -1
+        return np.asarray((ids != ZERO) & (self._formats_by_node(ids) != own))
 
     def _formats_by_node(self, ids: Ids) -> Ids:
         instruction = np.searchsorted(np.array(self._start), ids, side="right") - 1

@@ -131,7 +131,8 @@ def _stacks(a: Traced, b: Traced) -> Traced:
 def _reduce(op: Op, left: Traced, right: Traced | None) -> Traced:
     """A SUM over axis 0 of `left` (terms, lanes), or the DOT of `left` (terms, I) and `right` (terms, J).
 
-    Lanes whose terms are all structural zeros are structural zeros; a SUM of one live term is that term.
+    Lanes whose terms are all structural zeros are structural zeros; a SUM of one live term is that term. Where a term is of
+    another format than the sum, adding a zero to it rounds: there the zeros stay terms.
     """
     live = (left.ids != ZERO).astype(np.int64)
     if right is None:
@@ -139,7 +140,11 @@ def _reduce(op: Op, left: Traced, right: Traced | None) -> Traced:
         ids = np.where(terms == 1, np.where(live, left.ids, 0).sum(axis=0), ZERO).astype(np.int32)
         ids = left.assembler.converted(ids, here())
         if (terms > 1).any():
-            ids[terms > 1] = left.assembler.emit(op, left.ids[:, terms > 1], None, here())
+            several = left.ids[:, terms > 1]
+            rounding = (several == ZERO) & left.assembler.foreign(several).any(axis=0)
+            if rounding.any():
+                several = np.where(rounding, left.assembler.constants(np.zeros(1), here()), several)
+            ids[terms > 1] = left.assembler.emit(op, several, None, here())
         return Traced(left.assembler, ids, np.zeros(ids.shape))
     terms = live.T @ (right.ids != ZERO)
     if not terms.any():

@@ -70,9 +70,8 @@ def trace(kernel: Callable[..., Any], inputs: Mapping[str, Any], *, order: str |
     try:
         results = kernel(**{name: arguments[name] for name in inputs})
     except ValueError as error:
-        if isinstance(
-            error.__cause__, TraceRefused
-        ):  # NumPy asked a traced element for a float, to put it into an array
+        # NumPy asked a traced element for a float, to put it into an array
+        if isinstance(error.__cause__, TraceRefused):
             raise error.__cause__ from None
         raise
     if not isinstance(results, Mapping):

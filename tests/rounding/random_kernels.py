@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from random_numbers import REGIMES
 
-from certify.arithmetic import BFLOAT16, BINARY16, BINARY32, BINARY64, Format, Ieee, cast, format_named
+from certify.arithmetic import BFLOAT16, BINARY16, BINARY32, BINARY64, Format, Ieee, Overflow, cast, format_named
 from certify.arithmetic.dyadic import Dyadic
 from certify.graph import Graph, evaluate, lower, order_named, trace, with_order
 from certify.rounding.anyorder import EveryOrder
@@ -319,7 +319,7 @@ def check(
     if not np.isfinite(limit).all():
         # a bound near the largest binary64 number may overflow although the values do not, as where values saturate and exact
         # ones go on; it is then no bound
-        if format.emax < 300:
+        if format.precision < 53 and not (format.overflow is Overflow.SATURATE and format.emax >= 300):
             tally.violations.append(f"{label}: no finite error bound at a node proved finite")
         tally.unbounded += int((~np.isfinite(limit)).sum())
         inside &= np.isfinite(error[of_box])

@@ -324,3 +324,19 @@ def test_a_format_without_the_number_1_is_refused():
     """Ones are folded in every graph."""
     with pytest.raises(InputRejected, match="does not hold the number 1"):
         format_named("p=4,emin=2,emax=9")
+
+
+@pytest.mark.parametrize("order", ["serial", "pairwise", "blocked(2)", "any-order"])
+def test_adding_a_known_zero_rounds_a_wider_number(order):
+    """(y + 0) + a in binary16, y and a in binary32, rounds twice; y + a rounds once, by less than that."""
+    y, a = 1 + 2.0**-11 + 2.0**-20, 3 + 2.0**-10 + 2.0**-20
+
+    def kernel(y, a):
+        zero = y - y
+        with certify.precision("float16"):
+            return np.sum(np.stack([y, zero, a]))
+
+    graph = trace(kernel, {"y": y, "a": a}, order=order)
+    found = running(graph, BINARY32, point({"y": y, "a": a})).error_of("0")
+    first = np.float16(y + 0.0)  # numbers of binary64 hold both sums
+    assert abs(float(np.float16(float(first) + a)) - (y + a)) <= found

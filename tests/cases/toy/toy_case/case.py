@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from certify.cases.case import Case, Options, Progress
 from certify.cases.kernel import trace_kernel
-from certify.cases.kernels import CaseKernel, case_report, kernel_claims, state_tensor
+from certify.cases.kernels import CaseKernel, case_report, kernel_claims
 
 from certify.arithmetic import format_named
 from certify.certificate import Claim, Report, Verdict
@@ -28,7 +28,7 @@ class Toy(Case):
 
     def certify(self, saved: Saved, options: Options, progress: Progress) -> Report:
         """Rounding of the mean, and that it lies below the largest entry by a margin that is a rational number."""
-        x = state_tensor(saved, "x", 1).astype(np.float64)
+        x = np.asarray(saved.tensors["x"], dtype=np.float64)
         kernel = CaseKernel("mean", trace_kernel(mean, {"x": x}, order=options.order), {"x": "x"})
         claims = [
             claim
