@@ -44,7 +44,7 @@ def region_of(
         for side, given in zip(ends, (lower, upper), strict=True):
             array = binary64(given[name], f"the box of {name}")
             try:
-                side[name] = np.ascontiguousarray(np.broadcast_to(array, shape))
+                side[name] = np.array(np.broadcast_to(array, shape))
             except ValueError as error:
                 raise InputRejected(f"the box of {name} has shape {array.shape}", f"give shape {shape}") from error
         low, high = ends[0][name], ends[1][name]

@@ -197,3 +197,12 @@ def test_kernels_without_the_same_outputs() -> None:
     """Named, with the shape that is missing."""
     with pytest.raises(InputRejected, match=r"output s of norm has no counterpart of shape \(3,\)"):
         tolerance_between(norm, lambda x, A: {"y": x @ A}, inputs(), format="float32")
+
+
+@pytest.mark.parametrize("x", [0.5, np.array(0.5)])
+def test_a_number_may_move_in_a_box(x):
+    """An input without axes, between two numbers: the bound is that of an array with one element."""
+    box = {"lower": {"x": 0.0}, "upper": {"x": 1.0}}
+    alone = tolerance(lambda x: x * x, {"x": x}, format="float16", **box).error["0"]
+    row = tolerance(lambda x: x * x, {"x": np.array([0.5])}, format="float16", **box).error["0"]
+    assert alone.shape == () and alone == row[0] > 0

@@ -215,6 +215,21 @@ def test_every_number_counts() -> None:
     assert moved > 100
 
 
+def test_a_floor_is_the_whole_geometric_sum() -> None:
+    """Between the error of one step and eps / (1 - q): what a single iterate adds is not all that they add up to."""
+    floors = [
+        c for c in demonstration()[0]["claims"] if c["id"].startswith("updates/floor") and c["verdict"] == "certified"
+    ]
+    assert floors
+    for claim in floors:
+        assert examined(claim).verdict == "certified"
+        q, floor = (parse(claim["bounds"][name]) for name in ("q", "floor"))
+        assert 0 < q < 1
+        short = {**claim["bounds"], "floor": to_text(floor * (1 - q / 2))}
+        found = examined({**claim, "bounds": short, "display": {}})
+        assert found.verdict == "rejected" and "floor is claimed" in found.sentence
+
+
 def test_every_word_counts() -> None:
     """Another statement, semantics, theorem, assumption, parameter, verdict or instance is rejected."""
     for claim in own_claims():
