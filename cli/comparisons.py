@@ -24,15 +24,17 @@ MANY = 30
 _SHORT, _FEW = 24, 3
 
 
+def compared_kinds(report: Report) -> tuple[str, ...]:
+    """The kinds that compare quantities; in a report on a case without stages also those about iterations.
+
+    Of their bounds, as of those of counterexamples, only the statement says which are upper and which are lower ones.
+    """
+    return (*COMPARED, *ITERATED) if has_kernels(report) else COMPARED
+
+
 def compared_claims(report: Report) -> list[Claim]:
-    """The claims that compare quantities, in the order of the report; of a case without stages also those on iterations."""
-    kinds = (*COMPARED, *ITERATED) if has_kernels(report) else COMPARED
-    return [claim for claim in report.claims if claim.kind in kinds]
-
-
-def is_undirected(report: Report, claim: Claim) -> bool:
-    """Whether only the statement of a claim says which of its bounds are upper and which are lower ones."""
-    return claim.kind == COUNTEREXAMPLE or claim in compared_claims(report)
+    """The claims of these kinds, in the order of the report."""
+    return [claim for claim in report.claims if claim.kind in compared_kinds(report)]
 
 
 def published_claims(report: Report) -> list[Claim]:

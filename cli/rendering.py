@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from certify.cli import contraction
-from certify.cli.comparisons import bounds_of, is_undirected, print_comparisons
+from certify.cli.comparisons import bounds_of, compared_kinds, print_comparisons
 from certify.cli.contraction import Section
 from certify.cli.likelihood import KIND, likely_claims, print_likely
 from certify.cli.origins import origins_of, print_origins
@@ -36,6 +36,7 @@ from certify.cli.summary import (
 )
 
 from certify.certificate import Claim, Report, Verdict, parse
+from certify.certificate.claims import COUNTEREXAMPLE
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -114,13 +115,14 @@ def show_claims(console: Console, report: Report) -> None:
     from rich.text import Text
 
     assumptions = list(dict.fromkeys(a for claim in report.claims for a in claim.assumptions))
+    undirected = (*compared_kinds(report), COUNTEREXAMPLE)
     for claim in report.claims:
         console.print(Text.assemble((claim.id, "bold"), "  ", verdict_text(claim.verdict)))
         lines = [one_line(claim.statement)]
         if claim.reason:
             lines.append(f"Reason: {one_line(claim.reason)}.")
         if claim.bounds:
-            numbers = bounds_of(claim) if is_undirected(report, claim) else _bounds(claim)
+            numbers = bounds_of(claim) if claim.kind in undirected else _bounds(claim)
             lines.append(f"{'Probable' if claim.kind == KIND else 'Proved'}: {numbers}.")
         if observed := _observed(claim):
             lines.append(f"Observed: {observed}.")
