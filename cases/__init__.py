@@ -6,7 +6,7 @@ the group `certify.checkers`, as `certify.checker.cases` says.
 
 from __future__ import annotations
 
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import cast
 
 from certify.cases.case import Case, Options, Progress
@@ -25,6 +25,8 @@ def case_named(name: str) -> Case:
     """The case of that name. Raises InputRejected."""
     if name in CASES:
         return cast(Case, import_module(CASES[name]).CASE)
+    from importlib import metadata
+
     for entry in metadata.entry_points(group="certify.cases", name=name):
         return cast(Case, entry.load())
     raise InputRejected(f"there is no case {name!r}", f"use one of {', '.join(case_names())}")
@@ -32,6 +34,8 @@ def case_named(name: str) -> Case:
 
 def case_names() -> list[str]:
     """The names of all cases that are installed, those of this package first."""
+    from importlib import metadata
+
     others = sorted({entry.name for entry in metadata.entry_points(group="certify.cases")} - CASES.keys())
     return [*CASES, *others]
 

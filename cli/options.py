@@ -122,7 +122,7 @@ case_option = click.option(
     default=DEFAULT_CASE,
     show_default=True,
     metavar="NAME",
-    help="What the state is of: polyprox, ngd, star_graph, meta_models, or a case that is installed from elsewhere.",
+    help="What the state is of: a case of this package, such as ngd, or one that is installed from elsewhere.",
 )
 
 

@@ -12,7 +12,7 @@ nothing that a report says. A case that is installed from elsewhere names its mo
 from __future__ import annotations
 
 import re
-from importlib import import_module, metadata, util
+from importlib import import_module, util
 from typing import Any
 
 
@@ -23,4 +23,6 @@ def checks_of(case: Any) -> Any:
     name = f"{__name__}.{case}"
     if util.find_spec(name) is not None:
         return import_module(name)
+    from importlib import metadata
+
     return next((entry.load() for entry in metadata.entry_points(group="certify.checkers", name=case)), None)
