@@ -27,10 +27,13 @@ def main() -> None:
     parser.add_argument("--states", type=int, default=500, help="of each kernel and format")
     parser.add_argument("--kernels", default=",".join(OWN), help="some of " + ", ".join(OWN))
     arguments = parser.parse_args()
+    for kernel in (kernels := arguments.kernels.split(",")):
+        if kernel not in OWN:
+            parser.error(f"there is no kernel {kernel!r}: name some of {', '.join(OWN)}")
     head = ("kernel", "implementation", "format", "states", "elements", "violations", "median share", "largest")
     print("{:11} {:16} {:9} {:>6} {:>9} {:>10} {:>12} {:>8}".format(*head))
     violations = 0
-    for kernel in arguments.kernels.split(","):
+    for kernel in kernels:
         for name in FORMATS:
             runs: dict[str, list[Contained]] = defaultdict(list)
             for seed in range(arguments.states):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import time
@@ -41,9 +42,9 @@ def seconds_of(function: Callable[[], Any], repeats: int) -> list[float]:
     return times
 
 
-def best_seconds(function: Callable[[], Any], repeats: int) -> float:
-    """The least processor time of several calls."""
-    return min(seconds_of(function, repeats))
+def median_seconds(function: Callable[[], Any], repeats: int) -> float:
+    """The median processor time of several calls, after one that is not counted; of one call, its own."""
+    return statistics.median(seconds_of(function, repeats + (repeats > 1))[-repeats:])
 
 
 def chain(terms: int, name: str) -> Row:
@@ -53,7 +54,7 @@ def chain(terms: int, name: str) -> Row:
     format = format_named(name)
     ieee, region = Ieee(format), ball(inputs, "x", 1e-3)
     given = {key: ieee.constant(value) for key, value in inputs.items()}
-    repeats = 3 if terms <= 1_000_000 else 1
+    repeats = 15 if terms <= 10_000 else 5 if terms <= 1_000_000 else 1
 
     def made() -> Graph:
         return trace(lambda x, y: x @ y, inputs, order="serial")
@@ -63,9 +64,9 @@ def chain(terms: int, name: str) -> Row:
         "size": terms,
         "format": name,
         "operations": graph.n_operations,
-        "trace": best_seconds(made, repeats),
-        "bounds": best_seconds(lambda: running(graph, format, region), repeats),
-        "emulation": best_seconds(lambda: evaluate(graph, ieee, given), repeats),
+        "trace": median_seconds(made, repeats),
+        "bounds": median_seconds(lambda: running(graph, format, region), repeats),
+        "emulation": median_seconds(lambda: evaluate(graph, ieee, given), repeats),
         "megabytes": _peak_kilobytes() / 1024,
     }
 
@@ -74,15 +75,15 @@ def block(p: int) -> Row:
     """An update with p = P: tracing, bounds on a ball, emulation."""
     x = state(p)
     inputs = {name: np.asarray(getattr(x, name), dtype=np.float64) for name in NAMES}
-    region, repeats = ball(inputs, "W", 1e-3), 3 if p <= 64 else 1
+    region, repeats = ball(inputs, "W", 1e-3), 15 if p <= 32 else 5 if p <= 64 else 1
     graph, ieee = traced(x), Ieee(BINARY64)
     return {
         "size": p,
         "format": "float64",
         "operations": graph.n_operations,
-        "trace": best_seconds(lambda: traced(x), repeats),
-        "bounds": best_seconds(lambda: running(graph, BINARY64, region), repeats),
-        "emulation": best_seconds(lambda: evaluate(graph, ieee, inputs), repeats),
+        "trace": median_seconds(lambda: traced(x), repeats),
+        "bounds": median_seconds(lambda: running(graph, BINARY64, region), repeats),
+        "emulation": median_seconds(lambda: evaluate(graph, ieee, inputs), repeats),
         "megabytes": _peak_kilobytes() / 1024,
     }
 
@@ -101,7 +102,7 @@ def states(p: int, name: str) -> Row:
         for _ in running_batch(traced(x), format, regions):
             pass
 
-    return {"size": p, "format": name, "one": best_seconds(one, 5), "many": best_seconds(many, 2)}
+    return {"size": p, "format": name, "one": median_seconds(one, 15), "many": median_seconds(many, 3)}
 
 
 def apart(what: str, *arguments: Any) -> Row:
@@ -181,7 +182,7 @@ def lanes() -> None:
             def chained(x: Any = x, arithmetic: Any = arithmetic) -> None:
                 arithmetic.chain(x[:, 0], x[:, 1:])
 
-            each = [best_seconds(function, 5) / terms / count * 1e9 for function in (loop, chained)]
+            each = [median_seconds(function, 5) / terms / count * 1e9 for function in (loop, chained)]
             print(f"{name:9} {count:4} lanes {each[0]:9.1f} {each[1]:9.1f}")
     print("milliseconds a state, by nodes evaluated together")
     for p in (4, 11, 16, 32):
@@ -190,7 +191,7 @@ def lanes() -> None:
         regions = [point({name: np.asarray(getattr(x, name), dtype=np.float64) for name in NAMES})] * 50
         for bits in (14, 16, 17, 18, 19, 20, 22):
             batch.NODES_TOGETHER = 1 << bits
-            seconds = best_seconds(lambda g=graph, r=regions: list(running_batch(g, BINARY16, r)), 2)
+            seconds = median_seconds(lambda g=graph, r=regions: list(running_batch(g, BINARY16, r)), 2)
             print(f"p = {p:2} 2**{bits} nodes, {batch.states_together(graph):5} states {1e3 * seconds / 50:8.2f}")
 
 

@@ -62,39 +62,53 @@ def _numpy_type(format: Format) -> str | None:
     return _TYPES.get((format.precision, format.emin, format.emax, format.cut))
 
 
-class _Shifts(dict[int, float]):
-    """For |x| in [2**(e - 1), 2**e), by e: the number whose addition rounds x to the format (`Format.round`)."""
+class _Binades(dict[int, tuple[float, float, float]]):
+    """For |x| in [2**(e - 1), 2**e), by e: the number whose addition rounds x to the format (`Format.round`), and the ends.
+
+    No x lies between the ends, which are NaN, of binades where a sum may round to zero or beyond the largest number.
+    """
 
     def __init__(self, format: Format) -> None:
         super().__init__()
         self._format = format
 
-    def __missing__(self, e: int) -> float:
-        exponent = max(e - 1, self._format.emin) + 53 - self._format.precision
+    def __missing__(self, e: int) -> tuple[float, float, float]:
+        format = self._format
+        exponent = max(e - 1, format.emin) + 53 - format.precision
         # a format of 53 bits rounds nothing that binary64 has not rounded
-        self[e] = 1.5 * 2.0**exponent if self._format.precision < 53 else 0.0
+        shift = 1.5 * 2.0**exponent if format.precision < 53 else 0.0
+        inside = format.emin < e <= format.emax and 2.0**e <= format.largest
+        ends = (2.0 ** (e - 1), math.nextafter(2.0**e, 0.0)) if inside else (math.nan, math.nan)
+        self[e] = shift, *ends
         return self[e]
 
 
 @lru_cache
-def _shifts(format: Format) -> _Shifts:
-    return _Shifts(format)
+def _binades(format: Format) -> _Binades:
+    return _Binades(format)
 
 
 def _left_to_right(format: Format, row: list[float]) -> list[float]:
-    """The partial sums of one lane: the body of the loop is `Format.round` of total + term."""
-    largest, shifts = format.largest, _shifts(format)
+    """The partial sums of one lane: the body of the loop is `Format.round` of total + term.
+
+    Sums stay in one binade for a while, where rounding is one addition and one subtraction.
+    """
+    largest, binades = format.largest, _binades(format)
     above = {Overflow.INFINITY: math.inf, Overflow.NAN: math.nan, Overflow.SATURATE: largest}[format.overflow]
-    frexp = math.frexp
+    low = high = shift = math.nan
     total = row[0]
     sums = [total]
     for term in row[1:]:
         x = total + term
-        shift = shifts[frexp(x)[1]]
-        total = (x + shift) - shift
-        if not -largest <= total <= largest:
-            total = x if x != x else math.copysign(above, x)
-        elif not total:
-            total = math.copysign(0.0, x)
+        if low <= x <= high:
+            total = (x + shift) - shift
+        else:
+            shift, first, last = binades[math.frexp(x)[1]]
+            low, high = (first, last) if x > 0 else (-last, -first)
+            total = (x + shift) - shift
+            if not -largest <= total <= largest:
+                total = x if x != x else math.copysign(above, x)
+            elif not total:
+                total = math.copysign(0.0, x)
         sums.append(total)
     return sums
