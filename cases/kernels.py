@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from certify.cases.case import Options
 from certify.cases.claims import FOR_COMPARISON, Subject, Wording
+from certify.cases.controls import control
 from certify.cases.kernel import TracedKernel
 from certify.cases.kernel.places import places_of
 from certify.cases.kernel.report import graph_file
@@ -18,9 +19,7 @@ from certify.cases.kernel.report import graph_file
 from certify.arithmetic import Format
 from certify.arithmetic.libm import Libm
 from certify.certificate import Claim, Report, producer
-from certify.certificate.numbers import require_number
-from certify.errors import InputRejected
-from certify.states import Saved, digest, quoted
+from certify.states import Saved, digest
 
 
 @dataclass(frozen=True)
@@ -103,12 +102,14 @@ def case_report(
     ------
     InputRejected : a control is missing or no exact number.
     """
-    kernels = list(kernels)
+    kernels, controls = list(kernels), list(controls)
+    for name in controls:
+        control(saved, name)
     files = {kernel.name: graph_file(kernel.traced.graph) for kernel in kernels}
     subject = {
         "case": case,
         "tensors": {name: digest(array) for name, array in sorted(saved.tensors.items())},
-        "controls": {name: _control(saved, name) for name in controls},
+        "controls": {name: saved.metadata[name] for name in controls},
         "kernels": {
             kernel.name: {"graph": files[kernel.name][0], "inputs": dict(kernel.tensors)} for kernel in kernels
         },
@@ -117,19 +118,6 @@ def case_report(
         required = [claim.id for claim in claims if _counts(claim)]
     beside = {reference["file"]: data for reference, data in files.values()}
     return Report(producer(), subject, claims, required, beside)
-
-
-def _control(saved: Saved, name: str) -> str:
-    text = saved.metadata.get(name)
-    if text is None:
-        raise InputRejected(f"the state has no control {name}", f"save the metadata {name}, a number such as 3/5")
-    try:
-        require_number(text)
-    except InputRejected as error:
-        raise InputRejected(
-            f"the control {name} is {quoted(text)}, no exact number", "write it like 3/5 in lowest terms, or 0x1.8p+1"
-        ) from error
-    return text
 
 
 def _counts(claim: Claim) -> bool:

@@ -14,9 +14,9 @@ from fractions import Fraction
 from math import prod
 
 import numpy as np
+from certify.cases.controls import control
 from numpy.typing import NDArray
 
-from certify.certificate import parse
 from certify.errors import InputRejected
 from certify.states import Saved, quoted
 
@@ -116,9 +116,7 @@ def instances(saved: Saved) -> list[Instance]:
         tensors.setdefault(match["instance"], {})[match["part"]] = array
     for name in controls(saved):
         match = _matched(name, 1)
-        numbers.setdefault(match["instance"], {})[match["part"] + (match["denominator"] or "")] = parse(
-            saved.metadata[name]
-        )
+        numbers.setdefault(match["instance"], {})[match["part"] + (match["denominator"] or "")] = control(saved, name)
     found = []
     for name in sorted(set(tensors) | set(numbers), key=lambda name: (list(SYSTEMS).index(name.split("-")[0]), name)):
         instance = Instance(name, name.split("-")[0], tensors.get(name, {}), numbers.get(name, {}))

@@ -26,6 +26,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from certify.cases.controls import control
 from flint import fmpq
 
 from certify.errors import InputRejected
@@ -183,7 +184,7 @@ def _array(saved: Saved, name: str, dtype: Any, axes: int) -> Any:
 
 
 def _control(saved: Saved, name: str) -> Fraction:
-    text = saved.metadata.get(name, "")
-    if re.fullmatch(r"-?[0-9]{1,30}(/[1-9][0-9]{0,29})?", text) is None:
-        raise InputRejected(f"the control {name} is no rational number", "write it as 3 or 3/5")
-    return Fraction(text)
+    value = control(saved, name)
+    if max(abs(value.numerator), value.denominator) >= 10**30:
+        raise InputRejected(f"the control {name} has more than 30 digits", "give a simpler number")
+    return value

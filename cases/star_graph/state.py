@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from certify.cases.controls import control
 from numpy.typing import NDArray
 
-from certify.certificate import parse, to_text
+from certify.certificate import to_text
 from certify.errors import InputRejected
 from certify.states import Saved
 
@@ -92,7 +93,7 @@ def state_from(saved: Saved) -> State:
         _require(tensors[name].dtype == kind, f"{name} is not {np.dtype(kind).name}")
     small = all((np.abs(tensors[name]) <= MOST_WEIGHT).all() for name in WEIGHTS)  # which no nan is
     _require(small, f"a weight is not a number up to {MOST_WEIGHT} in size")
-    controls = {name: _control(saved, name) for name in CONTROLS}
+    controls = {name: control(saved, name) for name in CONTROLS}
     _require(0 <= controls["gamma"] <= MOST_GAMMA, f"gamma is not between 0 and {MOST_GAMMA}")
     _require(controls["probe_denominator"] >= 1, "probe_denominator is not positive")
     whole = {name: controls[name] for name in ("star_start", "star_end")}
@@ -120,12 +121,6 @@ def _law(saved: Saved) -> Law:
     )
     _require(all(0 < x <= 1 << 20 for x in weights), "a weight of law is not an integer from 1 to 2**20")
     return Law(orders, weights)
-
-
-def _control(saved: Saved, name: str) -> Fraction:
-    if name not in saved.metadata:
-        raise InputRejected(f"the file has no control {name!r}", "save it with certify.cases.star_graph.state")
-    return parse(saved.metadata[name])
 
 
 def _require(holds: bool, problem: str) -> None:

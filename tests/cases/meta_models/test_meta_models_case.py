@@ -94,7 +94,7 @@ def changed(name: str, value: Any) -> Saved:
         ("convex_digits", None, "has no convex_digits"),
         ("convex_digits", "1/2", "give a whole number"),
         ("moe_scale", "1/3", "not a whole number"),
-        ("moe_scale", "0.5", "not an exact number"),
+        ("moe_scale", "0.5", "the control moe_scale is '0.5', no exact number"),
         ("unknown_W", np.ones(2), "belongs to no system"),
         ("moe_Q", np.ones(2), "is no part of the system moe"),
         ("moe_z", np.ones(3), "has the shape (3,)"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from certify.cases.case import Case, Options, Progress
+from certify.cases.controls import control
 from certify.cases.kernel import trace_kernel
 from certify.cases.kernels import CaseKernel, case_report, kernel_claims
 
@@ -36,7 +37,7 @@ class Toy(Case):
             for claim in kernel_claims(kernel, format_named(name), options)
         ]
         exact = [Fraction(v) for v in x.tolist()]
-        margin = (max(exact) - sum(exact) / len(exact)) * Fraction(saved.metadata["share"])
+        margin = (max(exact) - sum(exact) / len(exact)) * control(saved, "share")
         claims.append(
             Claim(
                 id="margin/below-largest",
