@@ -28,8 +28,8 @@ class Assembler:
     def __init__(self, inputs: tuple[InputBlock, ...]) -> None:
         self.inputs = inputs
         self.n_nodes = inputs[-1].stop if inputs else 0
-        self._op: list[int] = []
-        self._start: list[int] = [self.n_nodes]
+        self._op = _Numbers()
+        self._start = _Numbers(self.n_nodes)
         self._terms: list[int] = []
         self._left: list[Ids] = []
         self._right: list[Ids] = []
@@ -37,9 +37,10 @@ class Assembler:
         self._place: list[int] = []
         self._places: dict[Place, int] = {}
         self._constants: list[float] = []
-        self._format: list[int] = []
+        self._format = _Numbers()
         self._formats: dict[str, int] = {}
         self._differences: list[tuple[int, Ids, Ids]] = []
+        self._difference_starts = _Numbers()
 
     def emit(self, op: Op, left: Ids, right: Ids | None, place: Place, *, exponent: int = 0) -> Ids:
         """Append an instruction in the format in force; returns the numbers of its lanes, shape (lanes,).
@@ -65,6 +66,7 @@ class Assembler:
         self._format.append(self._formats.setdefault(name, len(self._formats)) if name else -1)
         if op is Op.SUB:
             self._differences.append((first, left, right))
+            self._difference_starts.append(first)
         return np.arange(first, self.n_nodes, dtype=np.int32)
 
     def constants(self, values: npt.NDArray[np.float64], place: Place) -> Ids:
@@ -97,26 +99,30 @@ class Assembler:
         return np.asarray((ids != ZERO) & (self._formats_by_node(ids) != own))
 
     def _formats_by_node(self, ids: Ids) -> Ids:
-        instruction = np.searchsorted(np.array(self._start), ids, side="right") - 1
-        return np.append(np.array(self._format, dtype=np.int32), np.int32(-1))[instruction]  # -1: an input
+        return self._format.at(self._start.below(ids), -1)  # -1: an input
 
     def is_rounded(self, ids: Ids) -> npt.NDArray[np.bool_]:
         """Which nodes are one number for all their uses, whatever is fused: inputs, and results that nothing hands on."""
-        instruction = np.searchsorted(np.array(self._start), ids, side="right") - 1
-        op = np.append(np.array(self._op, dtype=np.int64), Op.CONST)[instruction]  # the last: of an input
-        return np.isin(op, _ROUNDED)
+        return np.isin(
+            self._op.at(self._start.below(ids), int(Op.CONST)), _ROUNDED
+        )  # an input is one number, as a constant is
 
     def difference(self, ids: Ids) -> tuple[Ids, Ids]:
         """For each node, the pair (y, x) that it is the difference y - x of, or -1."""
-        left = _looked_up([(first, y) for first, y, _ in self._differences], ids)
-        return left, _looked_up([(first, x) for first, _, x in self._differences], ids)
+        left, right = (np.full(ids.shape, -1, dtype=np.int32) for _ in range(2))
+        slot = self._difference_starts.below(ids)
+        for k in np.unique(slot[slot >= 0]).tolist():
+            first, y, x = self._differences[k]
+            mine = (slot == k) & (ids < first + len(y))
+            left[mine], right[mine] = y[ids[mine] - first], x[ids[mine] - first]
+        return left, right
 
     def finish(self, outputs: Mapping[str, Output], order: str | None = None) -> Graph:
         """The graph of everything emitted so far."""
         return Graph(
             inputs=self.inputs,
-            op=np.array(self._op, dtype=np.uint8),
-            start=np.array(self._start, dtype=np.int64),
+            op=self._op.array.astype(np.uint8),
+            start=self._start.array.copy(),
             terms=np.array(self._terms, dtype=np.int32),
             left_at=_offsets(self._left),
             left=_joined(self._left),
@@ -127,7 +133,7 @@ class Assembler:
             place=np.array(self._place, dtype=np.int32),
             places=tuple(self._places),
             outputs=dict(outputs),
-            format=np.array(self._format, dtype=np.int32),
+            format=self._format.array.astype(np.int32),
             format_names=tuple(self._formats),
             order=order,
         )
@@ -141,14 +147,29 @@ def _joined(parts: list[Ids]) -> Ids:
     return np.concatenate([_NONE, *parts])
 
 
-def _looked_up(table: list[tuple[int, Ids]], ids: Ids) -> Ids:
-    """`operands[id - first]` of the instruction that id belongs to, -1 if it belongs to none of the table."""
-    result = np.full(ids.shape, -1, dtype=np.int32)
-    if table and len(ids):
-        starts = np.array([first for first, _ in table])
-        slot = np.searchsorted(starts, ids, side="right") - 1
-        for k in np.unique(slot[slot >= 0]).tolist():
-            first, operands = table[k]
-            mine = (slot == k) & (ids < first + len(operands))
-            result[mine] = operands[ids[mine] - first]
-    return result
+class _Numbers:
+    """Integers that are looked up while more are appended: tracing a loop takes time in proportion to its steps."""
+
+    def __init__(self, *first: int) -> None:
+        self._room = np.array([*first, *[0] * 64], dtype=np.int64)
+        self._n = len(first)
+
+    @property
+    def array(self) -> npt.NDArray[np.int64]:
+        """All of them."""
+        return self._room[: self._n]
+
+    def append(self, number: int) -> None:
+        """Add the next."""
+        if self._n == len(self._room):
+            self._room = np.concatenate([self._room, np.zeros_like(self._room)])
+        self._room[self._n] = number
+        self._n += 1
+
+    def below(self, ids: Ids) -> npt.NDArray[np.int64]:
+        """Of increasing numbers: for each id the place of the last that is not larger; -1 if there is none."""
+        return np.asarray(np.searchsorted(self.array, ids, side="right") - 1)
+
+    def at(self, places: npt.NDArray[np.int64], nowhere: int) -> npt.NDArray[np.int64]:
+        """The numbers at some places; at -1 `nowhere`."""
+        return np.where(places < 0, nowhere, self._room[places])

@@ -158,8 +158,9 @@ class Lanes:
         self.assembler = a.assembler
         shape = np.broadcast_shapes(a.shape, b.shape)
         self.shape = shape
-        self.a, self.b = (np.broadcast_to(x.ids, shape).ravel() for x in (a, b))
-        self.a_known, self.b_known = (np.broadcast_to(x.known, shape).ravel() for x in (a, b))
+        if a.shape != shape or b.shape != shape:
+            a, b = (x.moved(lambda array: np.broadcast_to(array, shape)) for x in (a, b))
+        self.a, self.b, self.a_known, self.b_known = (x.ravel() for x in (a.ids, b.ids, a.known, b.known))
         self.known_a, self.known_b = self.a == KNOWN, self.b == KNOWN
         self.place = here()
         self.open = np.ones(self.a.shape, dtype=np.bool_)
@@ -179,18 +180,24 @@ class Lanes:
 
     def fold(self, mask: Mask, values: Floats) -> None:
         """Known operands whose result every format holds exactly: 0, 1 and -1."""
+        if not mask.any():
+            return
         exact = mask & _tiny(values) & (self.known_a & _tiny(self.a_known)) & (self.known_b & _tiny(self.b_known))
         self.keep(exact, np.full_like(self.a, KNOWN), values)
 
     def cancel(self) -> None:
         """X - x is 0 exactly, unless x may be a product that is rounded in one use and fused in the other (any order)."""
         same = self.open & ~self.known_a & (self.a == self.b)
+        if not same.any():
+            return
         same[same] = self.assembler.is_rounded(self.a[same])
         self.keep(same, np.full_like(self.a, KNOWN), np.zeros_like(self.a_known))
 
     def overwrite(self) -> None:
         """x + (y - x), in either order of the two, replaces x by y."""
         nodes = self.open & ~self.known_a & ~self.known_b
+        if not nodes.any():
+            return
         for old, change in ((self.a, self.b), (self.b, self.a)):
             new, subtracted = self.assembler.difference(change[nodes])
             mask = nodes.copy()
@@ -217,6 +224,8 @@ class Lanes:
 
     def scale(self, known: Mask, factor: Floats, other: Ids) -> None:
         """Lanes with a known factor that is 1, -1 or a signed power of two."""
+        if not known.any():
+            return
         mantissa, exponents = np.frexp(factor)
         power = self.open & known & (other != KNOWN) & (np.abs(mantissa) == 0.5)
         for exponent in np.unique(exponents[power]).tolist():
