@@ -319,7 +319,8 @@ def check(
     if not np.isfinite(limit).all():
         # a bound near the largest binary64 number may overflow although the values do not, as where values saturate and exact
         # ones go on; it is then no bound
-        if format.precision < 53 and not (format.overflow is Overflow.SATURATE and format.emax >= 300):
+        formats = (format, *map(format_named, graph.format_names))
+        if not any(f.precision == 53 or (f.overflow is Overflow.SATURATE and f.emax >= 300) for f in formats):
             tally.violations.append(f"{label}: no finite error bound at a node proved finite")
         tally.unbounded += int((~np.isfinite(limit)).sum())
         inside &= np.isfinite(error[of_box])
