@@ -24,7 +24,6 @@ from certify.errors import InputRejected
 from certify.graph import Graph, evaluate
 from certify.rounding import Adjoint, Bounds, Range, Region, adjoint, majorant, range_test, running
 
-_INFINITE = "the bound is infinite"
 #: Methods of rounding claims on which no verdict rests: they stand beside the running bounds.
 FOR_COMPARISON = ("majorant", "adjoint")
 
@@ -172,9 +171,7 @@ def rounding_claim(
     bounds = {"running": analysis.running, "majorant": analysis.majorant, "adjoint": analysis.adjoint}[method]
     eps = published_eps(bounds) if analysis.in_range and isinstance(bounds, Bounds) else {}
     proved = bool(eps) and all(np.isfinite(value) for value in eps.values())
-    obstacle = (
-        bounds if isinstance(bounds, str) else f"an overflow is not excluded: {analysis.tested.place or _INFINITE}"
-    )
+    obstacle = bounds if isinstance(bounds, str) else _obstacle(analysis)
     shown = {name: decimal_up(value) for name, value in eps.items()} if proved else {}
     grown: dict[str, Any] = {"growth": growth(analysis.running)} if method == "running" else {}
     if method == "adjoint" and analysis.adjoint is not None and proved:
@@ -195,6 +192,16 @@ def rounding_claim(
     )
 
 
+def _obstacle(analysis: Analysis) -> str:
+    """Why there is no bound: what may overflow or is not defined, or that the bound itself leaves binary64."""
+    risk, bounds = analysis.running.first_overflow(), analysis.running
+    if risk is None:
+        return "the bound is larger than any binary64 number"
+    if bounds.refusal(risk):
+        return f"{NOT_DEFINED}: {bounds.why(risk)}"
+    return f"an overflow is not excluded: {analysis.tested.place or bounds.graph.describe(risk)}"
+
+
 def range_claim(subject: Subject, analysis: Analysis, values: Mapping[str, Any]) -> Claim:
     """The claim that no operation overflows: certified by the enclosures, or refuted by running the program.
 
@@ -211,13 +218,13 @@ def range_claim(subject: Subject, analysis: Analysis, values: Mapping[str, Any])
         place, limit = subject.graph.describe(named), analysis.running.limit_of(named)
         verdict, reason = (
             Verdict.UNDECIDED,
-            f"{place} may overflow: its enclosure passes {limit:g}",
+            f"{place} may overflow ({subject.graph.operation_of(named)}): its enclosure passes {limit:g}",
         )
         if analysis.running.refusal(named):
             # a division by zero or a root of a negative number is not defined, which is no overflow
             reason = f"{NOT_DEFINED}: {analysis.running.why(named)}"
         elif node is not None:
-            verdict, reason = Verdict.REFUTED, f"{place} overflows"
+            verdict, reason = Verdict.REFUTED, f"{place} overflows ({subject.graph.operation_of(node)})"
             layer, register = layer_and_register(subject.graph, node)
             witness = {"layer": layer, "register": register, **values}
     return Claim(

@@ -214,7 +214,7 @@ def chosen_case(name: str, where: str = "--case") -> Case:
         raise click.BadParameter(str(error), param_hint=where) from error
 
 
-def formats_named(names: Iterable[str]) -> tuple[str, ...]:
+def formats_named(names: Iterable[str], option: str = "--format") -> tuple[str, ...]:
     """The formats once each, under their own names and from coarse to fine. Raises click.BadParameter."""
     from certify.arithmetic import format_named
     from certify.errors import InputRejected
@@ -222,7 +222,7 @@ def formats_named(names: Iterable[str]) -> tuple[str, ...]:
     try:
         named = {format_named(name) for name in names}
     except InputRejected as error:
-        raise click.BadParameter(str(error), param_hint="--format") from error
+        raise click.BadParameter(str(error), param_hint=option) from error
     return tuple(format.name for format in sorted(named, key=lambda f: (f.precision, f.emax, f.name)))
 
 

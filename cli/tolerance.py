@@ -79,7 +79,7 @@ def command(
     from certify.cli.trace import named
 
     (format,) = formats_named([format_name])
-    golden = None if against == EXACT else formats_named([against])[0]
+    golden = None if against == EXACT else formats_named([against], "--against")[0]
     function = kernel_named(kernel)
     found = tolerance(
         function,

@@ -8,7 +8,7 @@ from .origins import Origin, origins
 from .pairs import Pair
 from .reference import enclosed, sharply
 from .report import KernelReport, kernel_report, report_on, write_kernel_report
-from .tolerance import Tolerance, chosen_order, overflow, program, tolerance, tolerance_between
+from .tolerance import Tolerance, chosen_order, program, tolerance, tolerance_between, without_bound
 from .tuned import TunedKernel, tuned
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "family_of",
     "kernel_report",
     "origins",
-    "overflow",
     "program",
     "report_on",
     "sharply",
@@ -33,5 +32,6 @@ __all__ = [
     "tolerance_between",
     "trace_kernel",
     "tuned",
+    "without_bound",
     "write_kernel_report",
 ]

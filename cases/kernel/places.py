@@ -84,7 +84,9 @@ def places_of(
 
 
 def _observed(analysis: Analysis, trials: Trials) -> dict[str, Any]:
-    observed: dict[str, Any] = {name: to_hex(value) for name, value in trials.errors(analysis.format).items()}
+    errors = trials.errors(analysis.format).items()
+    # an error beyond the largest binary64 number has no number string
+    observed: dict[str, Any] = {name: to_hex(value) for name, value in errors if np.isfinite(value)}
     if observed and analysis.where["kind"] == "ball":
         observed["samples"] = len(trials)
     if analysis.in_range:

@@ -134,8 +134,8 @@ def tolerance(
     traced = trace_kernel(kernel, inputs, order=chosen_order(semantics, order), variables=variables)
     region = region_of(traced, lower, upper, center, radius, representable)
     library = family_of(inputs) if libm is None else libm
-    bounds = proved(traced, format, region, library)
     names = _outputs(traced, output)
+    bounds = proved(traced, format, region, library, names)
     if golden is None:
         ranges = {name: exact_range(bounds, name) for name in names}
         return Tolerance(
@@ -145,7 +145,7 @@ def tolerance(
             _assumptions(bounds),
         )
     reference = trace_kernel(kernel, inputs, order="any-order", variables=variables)
-    second = proved(reference, golden, region, library)
+    second = proved(reference, golden, region, library, names)
     return _between(traced, bounds, reference, second, names, {name: np.zeros(()) for name in names}, ())
 
 
@@ -201,8 +201,8 @@ def tolerance_between(
                 "return the same outputs from both kernels, or name one with output",
             )
     library = family_of(inputs) if libm is None else libm
-    a = proved(first, format, region, library)
-    b = proved(second, format if format_b is None else format_b, region, library)
+    a = proved(first, format, region, library, names)
+    b = proved(second, format if format_b is None else format_b, region, library, names)
     if same_function or kernel_a is kernel_b:
         apart = {name: np.zeros(()) for name in names}
         given = (f"{first.name} and {second.name} are the same function in exact arithmetic",) * (
@@ -225,25 +225,40 @@ def chosen_order(semantics: str, order: str | None) -> str:
     return model.name
 
 
-def proved(traced: TracedKernel, format: str | Format, region: Region, libm: str | Libm | None = None) -> Bounds:
-    """The running bounds of a kernel. Raises InputRejected if an overflow is not excluded."""
+def proved(
+    traced: TracedKernel, format: str | Format, region: Region, libm: str | Libm | None, names: Iterable[str]
+) -> Bounds:
+    """The running bounds of a kernel. Raises InputRejected if these outputs have none, as where an overflow is not excluded."""
     chosen = format if isinstance(format, Format) else format_named(format)
     bounds = running(traced.graph, chosen, region, libm=libm)
-    risk = bounds.first_overflow()
-    if risk is not None:
-        raise InputRejected(
-            f"there is no tolerance for {traced.name} in {chosen.name}: {overflow(traced, bounds, risk)}",
-            "use a wider format, or smaller inputs",
-        )
+    problem = without_bound(traced, bounds, names)
+    if problem is not None:
+        what, remedy = problem
+        raise InputRejected(f"there is no tolerance for {traced.name} in {chosen.name}: {what}", remedy)
     return bounds
 
 
-def overflow(traced: TracedKernel, bounds: Bounds, risk: int) -> str:
-    """What overflows at the inputs, or what is not proved of `risk`, the first node that may not stay finite."""
-    node = first_overflow(traced.graph, bounds.format, traced.inputs)
-    if node is None:
-        return bounds.why(risk)
-    return f"{traced.graph.describe(node)} overflows: it passes {bounds.limit_of(node):g}"
+def without_bound(traced: TracedKernel, bounds: Bounds, names: Iterable[str]) -> tuple[str, str] | None:
+    """Why these outputs have no bound, and what to do about it; None if they have one.
+
+    An operation overflows at the inputs, or is not proved to stay finite or to be defined; or the bounds leave binary64.
+    """
+    risk, wider = bounds.first_overflow(), "use a wider format, or smaller inputs"
+    if risk is not None:
+        node = first_overflow(traced.graph, bounds.format, traced.inputs)
+        named = risk if node is None else node
+        if bounds.refusal(named):
+            return bounds.why(
+                named
+            ), "give inputs at which the operation is defined, or guard it with numpy.where or maximum"
+        if node is None:
+            return bounds.why(risk), wider
+        return f"{traced.graph.describe(node)} overflows: it passes {bounds.limit_of(node):g}", wider
+    for name in names:
+        place = bounds.unbounded(name)
+        if place:
+            return f"its error bound passes the largest binary64 number at {place}", "scale the kernel down"
+    return None
 
 
 def program(bounds: Bounds) -> str:

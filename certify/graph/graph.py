@@ -211,6 +211,14 @@ class Graph:
         k = int(np.searchsorted(self.start, node, side="right")) - 1
         return self.places[int(self.place[k])]
 
+    def operation_of(self, node: int) -> str:
+        """The number of `node`, the operation that computes it, and which of its elements it is, for a person."""
+        if node < self.n_inputs:
+            return f"node {node}, an input"
+        i = self.instruction_of(node)
+        lanes = i.stop - i.start
+        return f"node {node}, {i.op.name}" + (f", element {node - i.start + 1} of {lanes}" if lanes > 1 else "")
+
     def describe(self, node: int) -> str:
         """A person's name of `node`: the register and layer that compute it, or the input entry."""
         place = self.place_of(node)

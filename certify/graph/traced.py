@@ -185,6 +185,19 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
 
     __int__ = __index__ = __float__
 
+    def __pow__(self, exponent: Any) -> Any:
+        """As of an array. Of a scalar NumPy calls the power function of the library, which is off half an ulp now and then."""
+        if (
+            self.shape == ()
+            and np.shape(exponent) == ()
+            and not (isinstance(exponent, int | float) and exponent in (0, 1))
+        ):
+            raise _refused(
+                "** of a scalar, which numpy hands to the power function of the library",
+                "write x * x, 1 / x or numpy.sqrt(x); powers of arrays are these",
+            )
+        return np.power(self, exponent)
+
     # NumPy's protocols
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:

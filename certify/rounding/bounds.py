@@ -54,6 +54,16 @@ class Bounds:
         proved = (self.low >= -self._limits) & (self.high <= self._limits)
         return None if proved.all() else int(np.argmin(proved))
 
+    def unbounded(self, output: str) -> str:
+        """Where the error of an output that does not overflow is first infinite; empty if the output has a bound.
+
+        Errors are computed in binary64, and may leave it where values do not.
+        """
+        if np.isfinite(self.error_of(output)).all():
+            return ""
+        lost = ~np.isfinite(self.error)
+        return self.graph.describe(int(np.argmax(lost))) if lost.any() else f"a constant of output {output}"
+
     def why(self, node: int) -> str:
         """What is not proved of `node`, the first one that is not proved to stay finite, and where it is computed."""
         problem = self.refusal(node) or f"an enclosure that passes {self.limit_of(node):g}"

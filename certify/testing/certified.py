@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from certify.arithmetic import Format, format_named
 from certify.arithmetic.libm import Libm
 from certify.cases.claims import published_eps
-from certify.cases.kernel import Kernel, TracedKernel, family_of, origins, overflow, trace_kernel
+from certify.cases.kernel import Kernel, TracedKernel, family_of, origins, trace_kernel, without_bound
 from certify.certificate import decimal_up
 from certify.errors import InputRejected
 from certify.graph import ZERO
@@ -80,11 +80,9 @@ def assert_certified(
     library = family_of(inputs) if libm is None else libm
     bounds = running(traced.graph, chosen, region, libm=library)
     where = "at the inputs" if moving is None else f"for every {moving} within {float(radius)!r} of the inputs"
-    risk = bounds.first_overflow()
-    if risk is not None:
-        raise AssertionError(
-            f"{traced.name} in {chosen.name} is not certified {where}: {overflow(traced, bounds, risk)}"
-        )
+    problem = without_bound(traced, bounds, ())
+    if problem is not None:
+        raise AssertionError(f"{traced.name} in {chosen.name} is not certified {where}: {problem[0]}")
     certified = Certified(
         norm={name: published_eps(bounds)[f"eps_{name}"] for name in traced.graph.outputs},
         error={name: bounds.error_of(name) for name in traced.graph.outputs},

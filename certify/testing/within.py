@@ -21,10 +21,10 @@ from certify.cases.kernel import (
     enclosed,
     family_of,
     origins,
-    overflow,
     program,
     sharply,
     trace_kernel,
+    without_bound,
 )
 from certify.certificate import decimal_up
 from certify.errors import InputRejected
@@ -148,9 +148,9 @@ def _compared(
     given = _by_output(actual, traced, output)
     region = point(traced.inputs)
     bounds = running(traced.graph, chosen, region, libm=family_of(actual) if libm is None else libm)
-    risk = bounds.first_overflow()
-    if risk is not None:
-        raise AssertionError(f"there is no bound for {traced.name} in {chosen.name}: {overflow(traced, bounds, risk)}")
+    problem = without_bound(traced, bounds, given)
+    if problem is not None:
+        raise AssertionError(f"there is no bound for {traced.name} in {chosen.name}: {problem[0]}")
     ranges = enclosed(traced.graph, region)
     limits = {name: bounds.error_of(name) for name in given}
     errors, inside = {}, {}

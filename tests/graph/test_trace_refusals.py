@@ -61,6 +61,8 @@ REFUSED = {
     "outer": (lambda x: np.multiply.outer(x, x), "numpy.multiply.outer", "use"),
     "divide by 0": (lambda x: x / 0, "divides by a number known to be 0", "something else"),
     "cube": (lambda x: x**3, "a power other than -1, 0, 0.5, 1 and 2", "x * x * x"),
+    "power of a scalar": (lambda x: np.sum(x) ** 2, "** of a scalar", "write x * x, 1 / x or numpy.sqrt"),
+    "root of a scalar": (lambda x: x[0] ** np.float64(0.5), "** of a scalar", "powers of arrays are these"),
     "power of data": (lambda x: 2.0**x, "a power other than", "write the products out"),
     "where on data": (lambda x: np.where(x, 1, 2), "selects by values it computed", "compare them"),
     "index by data": (lambda x: x[x], "an index that depends on data", "index with known integers"),

@@ -115,7 +115,9 @@ def test_overflow_is_refuted_at_the_inputs() -> None:
     refuted = claims["range/float16/serial/point"]
     assert refuted.verdict is Verdict.REFUTED and not refuted.bounds
     assert refuted.witness == {"layer": "", "register": "q", "inputs": {}}
-    assert refuted.reason.startswith("register q (user_kernels.py:") and refuted.reason.endswith("overflows")
+    assert refuted.reason.startswith("register q (user_kernels.py:") and refuted.reason.endswith(
+        "overflows (node 5, MUL, element 2 of 2)"
+    )
     assert claims["rounding/float16/serial/point"].verdict is Verdict.UNDECIDED
     assert [entry[1] for entry in claims["rounding/float16/serial/point"].observed["growth"]] == ["s"]
     assert claims["range/float32/serial/point"].verdict is Verdict.CERTIFIED

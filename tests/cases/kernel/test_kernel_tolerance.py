@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import certify
-from certify import InputRejected, tolerance, tolerance_between
+from certify import InputRejected, kernel_report, tolerance, tolerance_between
+from certify.certificate import Verdict
 from certify.rounding.posterior import computed
 
 
@@ -127,6 +128,42 @@ def test_an_overflow_leaves_no_tolerance() -> None:
         tolerance(norm, {"x": np.full((1, 1), 300.0), "A": np.ones((1, 1))}, format="float16")
     with pytest.raises(InputRejected, match=r"no tolerance for norm in e4m3"):
         tolerance(norm, {"x": np.full((1, 1), 30.0), "A": np.ones((1, 1))}, format="float32", golden="e4m3")
+
+
+def test_what_is_not_defined_is_no_overflow() -> None:
+    """The operation is named, and what it is given."""
+    for kernel, x, why in (
+        (np.sqrt, -10.0, "square root of an enclosure that contains negative numbers at"),
+        (np.log, 0.0, "logarithm of an enclosure that contains 0 or negative numbers at"),
+        (lambda x: 1 / (x - x[0] / 3), 0.0, "division by an enclosure that contains 0 at"),
+    ):
+        with pytest.raises(InputRejected, match=f"no tolerance for .* in float16: {why} .*; give inputs"):
+            tolerance(lambda x, kernel=kernel: kernel(x), {"x": np.array([x])}, format="float16")
+
+
+def test_a_bound_beyond_binary64_is_none() -> None:
+    """Values stay finite while the bound of their error does not."""
+
+    def far(x: np.ndarray) -> np.ndarray:
+        c = x * x
+        d = (c - 1 / 9.0) * 1e200
+        y = d * 1e200
+        return y
+
+    with pytest.raises(
+        InputRejected, match=r"its error bound passes the largest binary64 number at register y .*scale"
+    ):
+        tolerance(far, {"x": np.array([1 / 3])}, format="float64", order="serial")
+    report = kernel_report(far, {"x": np.array([1 / 3])}, formats="float64", order="serial")
+    assert [claim.verdict for claim in report.claims if claim.kind == "rounding"] == [Verdict.UNDECIDED] * 2
+    assert report.claims[0].reason == "the bound is larger than any binary64 number"
+
+
+@pytest.mark.parametrize("inputs", [{}, {"y": 1.0}, {"x": 1.0, "y": 1.0}])
+def test_inputs_are_the_parameters(inputs) -> None:
+    """A missing or unknown one is named."""
+    with pytest.raises(InputRejected, match=r"do not fit the kernel's parameters \(x\): .*'[xy]'; give a value"):
+        tolerance(lambda x: x * x, inputs, format="float32")
 
 
 numbers = st.floats(0, 1e3) | st.floats(1e-12, 1e-3)
