@@ -39,6 +39,7 @@ class Assembler:
         self._constants: list[float] = []
         self._format = _Numbers()
         self._formats: dict[str, int] = {}
+        self.dtype_given = False  # whether the kernel has asked for the dtype of an array in the program's format
         self._differences: list[tuple[int, Ids, Ids]] = []
         self._difference_starts = _Numbers()
 
@@ -74,13 +75,6 @@ class Assembler:
         first = len(self._constants)
         self._constants.extend(values.tolist())
         return self.emit(Op.CONST, np.arange(first, first + len(values), dtype=np.int32), None, place)
-
-    def formats_of(self, ids: Ids) -> set[str]:
-        """The formats of the nodes among `ids`; "" is the program's."""
-        if not self._formats:
-            return {""} if (ids != ZERO).any() else set()
-        names = list(self._formats)
-        return {"" if k < 0 else names[k] for k in np.unique(self._formats_by_node(ids[ids != ZERO])).tolist()}
 
     def converted(self, ids: Ids, place: Place) -> Ids:
         """What an exact operation hands on, shape (lanes,): nodes of other formats are cast to the format in force."""

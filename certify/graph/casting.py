@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from certify.errors import InputRejected, TraceRefused
-from certify.graph.elementwise import as_nodes
+from certify.graph.elementwise import as_nodes, settled
 from certify.graph.graph import Graph, Op
 from certify.graph.in_force import asking
 from certify.graph.places import here
-from certify.graph.traced import CASTS, KNOWN, PROGRAM, Traced
+from certify.graph.traced import CASTS, KNOWN, ProgramDtype, Traced
 
 #: Formats by the name that NumPy or ml-dtypes gives their dtype.
 _DTYPES = {name: name for name in ("float16", "float32", "float64", "bfloat16")} | {
@@ -26,6 +26,7 @@ _REMEDY = f"convert to one of {', '.join(_DTYPES)}, or write certify.cast(x, for
 def cast(x: Traced, format: str) -> Traced:
     """`x` rounded to the format of that name, "" being the program's: a CAST, and known numbers are converted."""
     with asking(format):
+        x = settled(x)
         ids, known = x.ids.ravel(), x.known.ravel()
         numbers = (ids == KNOWN) & (known != 0)
         nodes = ids != KNOWN
@@ -37,7 +38,8 @@ def cast(x: Traced, format: str) -> Traced:
                 result[nodes] = x.assembler.emit(Op.CAST, ids[nodes], None, here())
             if numbers.any():
                 result[numbers] = as_nodes(x.assembler, ids[numbers], known[numbers])
-    return Traced(x.assembler, result.reshape(x.shape), np.where(result == KNOWN, known, 0.0).reshape(x.shape))
+    values = np.where(result == KNOWN, known, 0.0).reshape(x.shape)
+    return Traced(x.assembler, result.reshape(x.shape), values, format)
 
 
 def astype(x: Traced, dtype: Any) -> Traced:
@@ -47,12 +49,18 @@ def astype(x: Traced, dtype: Any) -> Traced:
     ------
     TraceRefused : a dtype that is no floating-point format of this package.
     """
+    if isinstance(dtype, ProgramDtype):
+        return cast(x, "")
+    if isinstance(dtype, np.dtype) and dtype == np.float64 and x.assembler.dtype_given:
+        # as numpy.promote_types(x.dtype, ...) returns, which takes the program's format for float64
+        raise TraceRefused(
+            f"the kernel converts to a dtype that may follow from the program's format at {here()}",
+            "write numpy.float64 itself, or certify.cast(x, format)",
+        )
     try:
         described = np.dtype(dtype)
     except TypeError as unknown:
         raise TraceRefused(f"the kernel converts an array to {dtype!r} at {here()}", _REMEDY) from unknown
-    if (described.metadata or {}).get(PROGRAM):
-        return cast(x, "")
     if described.name not in _DTYPES:
         raise TraceRefused(f"the kernel converts an array to {described} at {here()}", _REMEDY)
     return cast(x, _DTYPES[described.name])

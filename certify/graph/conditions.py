@@ -15,8 +15,9 @@ import numpy as np
 
 from certify.errors import TraceRefused
 from certify.graph.assembly import Assembler
-from certify.graph.elementwise import as_nodes, handed_on
+from certify.graph.elementwise import as_nodes, handed_on, settled
 from certify.graph.graph import Op
+from certify.graph.in_force import current_format
 from certify.graph.places import here
 from certify.graph.traced import KNOWN, Traced, as_traced, promoted
 
@@ -91,7 +92,8 @@ def comparison(strict: bool, swapped: bool) -> Callable[[Traced, Traced], Condit
     """The ufunc a <= b (or <), or with the operands swapped."""
 
     def traced(a: Traced, b: Traced) -> Condition:
-        p, q = (b, a) if swapped else (a, b)
+        # what is compared is in the format in force here, whatever it is where the comparison selects
+        p, q = (_numbered(x) for x in ((b, a) if swapped else (a, b)))
         line = str(here())
 
         def choose(x: Traced, y: Traced) -> Traced:
@@ -119,9 +121,9 @@ def where(condition: Any, x: Any, y: Any) -> Traced:
     if isinstance(condition, Condition):
         shape = np.broadcast_shapes(condition.shape, x.shape, y.shape)
         return condition.choose(*(v.moved(lambda array: np.broadcast_to(array, shape)) for v in (x, y)))
-    return handed_on(
-        _noted(Traced(assembler, np.where(condition, x.ids, y.ids), np.where(condition, x.known, y.known)))
-    )
+    x, y = settled(x), settled(y)
+    ids, known = (np.where(condition, *pair) for pair in ((x.ids, y.ids), (x.known, y.known)))
+    return handed_on(_noted(Traced(assembler, ids, known, current_format())))
 
 
 def _noted(a: Traced) -> Traced:
@@ -131,13 +133,24 @@ def _noted(a: Traced) -> Traced:
         return a
     ids = a.ids.copy()
     ids[long] = as_nodes(a.assembler, a.ids[long], a.known[long])
-    return Traced(a.assembler, ids, np.where(long, 0.0, a.known))
+    return Traced(a.assembler, ids, np.where(long, 0.0, a.known), a.format)
+
+
+def _numbered(a: Traced) -> Traced:
+    """`a` with its known numbers, but for 0, 1 and -1, as constants: of its format, or of the one in force."""
+    a = settled(a)
+    numbers = (a.ids == KNOWN) & (a.known != 0) & (np.abs(a.known) != 1)
+    if not numbers.any():
+        return a
+    ids = a.ids.copy()
+    ids[numbers] = as_nodes(a.assembler, a.ids[numbers], a.known[numbers])
+    return Traced(a.assembler, ids, np.where(numbers, 0.0, a.known), a.format)
 
 
 def _condition(value: Any) -> Condition:
     if isinstance(value, Condition):
         return value
-    mask = np.asarray(value)
+    mask = np.array(value)  # a copy: the kernel may use its array again
     if mask.dtype != np.bool_:
         raise TraceRefused(f"the kernel combines a comparison with no condition at {here()}", _COMBINE)
 
@@ -149,6 +162,7 @@ def _condition(value: Any) -> Condition:
 
 def _select(p: Traced, q: Traced, x: Traced, y: Traced, strict: bool) -> Traced:
     assembler = p.assembler
+    x, y = settled(x), settled(y)
     shape = np.broadcast_shapes(p.shape, q.shape, x.shape, y.shape)
     ids = [np.broadcast_to(v.ids, shape).ravel() for v in (p, q, x, y)]
     known = [np.broadcast_to(v.known, shape).ravel() for v in (p, q, x, y)]
@@ -159,4 +173,4 @@ def _select(p: Traced, q: Traced, x: Traced, y: Traced, strict: bool) -> Traced:
         nodes = [as_nodes(assembler, i[~same], k[~same]) for i, k in zip(ids, known, strict=True)]
         result[~same] = assembler.emit(Op.SELECT, nodes[0], np.stack(nodes[1:]), here(), exponent=int(strict))
         values[~same] = 0.0
-    return Traced(assembler, result.reshape(shape), values.reshape(shape))
+    return Traced(assembler, result.reshape(shape), values.reshape(shape), current_format())

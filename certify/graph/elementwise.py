@@ -10,6 +10,7 @@ import numpy.typing as npt
 from certify.errors import TraceRefused
 from certify.graph.assembly import Assembler
 from certify.graph.graph import Floats, Ids, Op
+from certify.graph.in_force import asking, current_format
 from certify.graph.places import here
 from certify.graph.traced import KNOWN, Traced, as_traced
 
@@ -158,6 +159,7 @@ class Lanes:
         self.assembler = a.assembler
         shape = np.broadcast_shapes(a.shape, b.shape)
         self.shape = shape
+        a, b = settled(a), settled(b)
         if a.shape != shape or b.shape != shape:
             a, b = (x.moved(lambda array: np.broadcast_to(array, shape)) for x in (a, b))
         self.a, self.b, self.a_known, self.b_known = (x.ravel() for x in (a.ids, b.ids, a.known, b.known))
@@ -253,12 +255,28 @@ class Lanes:
 
     def result(self) -> Traced:
         """The lanes as an array."""
-        return Traced(self.assembler, self.ids.reshape(self.shape), self.known.reshape(self.shape))
+        return Traced(self.assembler, self.ids.reshape(self.shape), self.known.reshape(self.shape), current_format())
 
 
 def _tiny(values: Floats) -> Mask:
     """Numbers that every format holds exactly, those of a user's own included: 0, 1 and -1."""
     return np.asarray((values == 0) | (np.abs(values) == 1))
+
+
+def settled(a: Traced, format: str | None = None) -> Traced:
+    """`a`, as it meets arrays of a format, by default the one in force: known numbers of another one are constants of theirs.
+
+    0, 1 and -1 are numbers of every format.
+    """
+    if a.format is None or a.format == (current_format() if format is None else format):
+        return a
+    numbers = (a.ids == KNOWN) & ~_tiny(a.known)
+    if not numbers.any():
+        return a
+    ids = a.ids.copy()
+    with asking(a.format):
+        ids[numbers] = as_nodes(a.assembler, a.ids[numbers], a.known[numbers])
+    return Traced(a.assembler, ids, np.where(numbers, 0.0, a.known), a.format)
 
 
 def as_nodes(assembler: Assembler, ids: Ids, known: Floats) -> Ids:

@@ -50,7 +50,12 @@ def promoting(format: str) -> Iterator[None]:
 
 def promotion(formats: set[str]) -> str | None:
     """The format that operands of these formats are promoted to; None if NumPy has none for them and no block asks."""
-    if "" in formats or not formats or _asked.get() is not None:
+    return "" if _asked.get() is not None else wider_of(formats)
+
+
+def wider_of(formats: set[str]) -> str | None:
+    """The format that NumPy promotes numbers of these formats to, the program's if one is in that; None if it has none."""
+    if "" in formats or not formats:
         return ""
     wide = [name for name in formats if all(other == name or name in _WIDER.get(other, ()) for other in formats)]
     return wide[0] if wide else None

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from certify.errors import TraceRefused
 from certify.graph.conditions import comparison, equal, where
@@ -22,13 +21,14 @@ from certify.graph.elementwise import (
     multiply,
     negative,
     power,
+    settled,
     square_root,
     subtract,
 )
 from certify.graph.graph import Op
 from certify.graph.places import here
 from certify.graph.reductions import extreme, matmul, mean, norm, total, variance
-from certify.graph.traced import FUNCTIONS, REDUCTIONS, UFUNCS, Traced, as_traced
+from certify.graph.traced import FUNCTIONS, KNOWN, REDUCTIONS, UFUNCS, Traced, as_traced, common_format
 
 
 def _rearranged(function: Callable[..., Any]) -> Callable[..., Traced]:
@@ -37,7 +37,9 @@ def _rearranged(function: Callable[..., Any]) -> Callable[..., Traced]:
     def traced(a: Traced, *args: Any, **kwargs: Any) -> Traced:
         # shifted by one, so that a filled-in 0 comes out as KNOWN and not as node 0
         ids = function(a.ids + 1, *args, **kwargs) - 1
-        return Traced(a.assembler, np.asarray(ids, dtype=np.int32), np.asarray(function(a.known, *args, **kwargs)))
+        return Traced(
+            a.assembler, np.asarray(ids, dtype=np.int32), np.asarray(function(a.known, *args, **kwargs)), a.format
+        )
 
     return traced
 
@@ -50,11 +52,13 @@ def _joined(function: Callable[..., Any]) -> Callable[..., Traced]:
             raise _option(function.__name__, others)
         given = {} if axis is None else {"axis": axis}
         assembler = next(x.assembler for x in arrays if isinstance(x, Traced))
-        parts = [as_traced(assembler, x) for x in arrays]
+        format = common_format(arrays)
+        parts = [settled(as_traced(assembler, x), format) for x in arrays]
         return Traced(
             assembler,
             function([x.ids for x in parts], **given),
             function([x.known for x in parts], **given),
+            format,
         )
 
     return traced
@@ -64,8 +68,10 @@ def _trace_of_matrix(a: Traced, offset: int = 0, axis1: int = 0, axis2: int = 1)
     return total(a.moved(lambda x: np.diagonal(x, offset, axis1, axis2)), axis=-1)
 
 
-def _zeros_like(a: Traced, *args: Any, **kwargs: Any) -> npt.NDArray[np.float64]:
-    return np.zeros(a.shape)
+def _zeros_like(a: Traced, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Traced:
+    like = np.zeros(a.shape if shape is None else shape)
+    zeros = Traced(a.assembler, np.full(like.shape, KNOWN, dtype=np.int32), like, a.format)
+    return zeros if dtype is None else zeros.astype(dtype)
 
 
 def _reducing(name: str, function: Callable[..., Traced], *options: str) -> Callable[..., Traced]:

@@ -9,8 +9,19 @@ from typing import Any
 import numpy as np
 
 from certify.errors import TraceRefused
-from certify.graph.elementwise import absolute, as_nodes, divide, handed_on, maximum, multiply, square_root, subtract
+from certify.graph.elementwise import (
+    absolute,
+    as_nodes,
+    divide,
+    handed_on,
+    maximum,
+    multiply,
+    settled,
+    square_root,
+    subtract,
+)
 from certify.graph.graph import ZERO, Op
+from certify.graph.in_force import current_format
 from certify.graph.places import here
 from certify.graph.traced import KNOWN, Traced, as_traced
 
@@ -20,7 +31,7 @@ def total(a: Traced, axis: Any = None, keepdims: bool = False) -> Traced:
     axes = tuple(range(a.ndim)) if axis is None else _axes(axis, a.ndim)
     kept = [k for k in range(a.ndim) if k not in axes]
     terms = a.moved(lambda x: x.transpose(*axes, *kept).reshape(-1, prod(a.shape[k] for k in kept)))
-    return _kept(_reduce(Op.SUM, _with_nodes(terms), None), a, axes, kept, keepdims)
+    return _kept(_reduce(Op.SUM, _with_nodes(settled(terms)), None), a, axes, kept, keepdims)
 
 
 def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
@@ -37,7 +48,7 @@ def extreme(function: Callable[[Traced, Traced], Traced]) -> Callable[..., Trace
     def traced(a: Traced, axis: Any = None, keepdims: bool = False) -> Traced:
         axes = tuple(range(a.ndim)) if axis is None else _axes(axis, a.ndim)
         kept = [k for k in range(a.ndim) if k not in axes]
-        left = a.moved(lambda x: x.transpose(*axes, *kept).reshape(-1, prod(a.shape[k] for k in kept)))
+        left = settled(a).moved(lambda x: x.transpose(*axes, *kept).reshape(-1, prod(a.shape[k] for k in kept)))
         if not len(left):
             raise TraceRefused(
                 f"the kernel takes the largest element of none at {here()}", "give an axis that is not empty"
@@ -48,7 +59,8 @@ def extreme(function: Callable[[Traced, Traced], Traced]) -> Callable[..., Trace
             half = len(left) // 2
             larger = function(left[:half], left[half : 2 * half])
             rest = left[2 * half :]
-            left = Traced(a.assembler, np.vstack([larger.ids, rest.ids]), np.vstack([larger.known, rest.known]))
+            ids, known = np.vstack([larger.ids, rest.ids]), np.vstack([larger.known, rest.known])
+            left = Traced(a.assembler, ids, known, larger.format)
         return _kept(left, a, axes, kept, keepdims)
 
     return traced
@@ -125,7 +137,7 @@ def _stacks(a: Traced, b: Traced) -> Traced:
     parts = [matmul(left[k], right[k]) for k in range(prod(outer))]
     shape = outer + core_a[:-1] + (core_b[1:] if len(core_b) > 1 else ())
     ids, known = (np.array([getattr(part, name) for part in parts]).reshape(shape) for name in ("ids", "known"))
-    return Traced(a.assembler, ids.astype(np.int32), known)
+    return Traced(a.assembler, ids.astype(np.int32), known, current_format())
 
 
 def _reduce(op: Op, left: Traced, right: Traced | None) -> Traced:
@@ -145,12 +157,15 @@ def _reduce(op: Op, left: Traced, right: Traced | None) -> Traced:
             if rounding.any():
                 several = np.where(rounding, left.assembler.constants(np.zeros(1), here()), several)
             ids[terms > 1] = left.assembler.emit(op, several, None, here())
-        return Traced(left.assembler, ids, np.zeros(ids.shape))
+        return Traced(left.assembler, ids, np.zeros(ids.shape), current_format())
     terms = live.T @ (right.ids != ZERO)
     if not terms.any():
-        return Traced(left.assembler, np.full(terms.shape, ZERO, dtype=np.int32), np.zeros(terms.shape))
+        return Traced(
+            left.assembler, np.full(terms.shape, ZERO, dtype=np.int32), np.zeros(terms.shape), current_format()
+        )
     ids = left.assembler.emit(op, left.ids, right.ids, here()).reshape(terms.shape)
-    return Traced(left.assembler, np.where(terms == 0, np.int32(ZERO), ids), np.zeros(terms.shape))
+    ids = np.where(terms == 0, np.int32(ZERO), ids)
+    return Traced(left.assembler, ids, np.zeros(terms.shape), current_format())
 
 
 def _with_nodes(a: Traced) -> Traced:
@@ -160,4 +175,4 @@ def _with_nodes(a: Traced) -> Traced:
         return a
     ids = a.ids.copy()
     ids[odd] = as_nodes(a.assembler, a.ids[odd], a.known[odd])
-    return Traced(a.assembler, ids, np.where(odd, 0.0, a.known))
+    return Traced(a.assembler, ids, np.where(odd, 0.0, a.known), a.format)

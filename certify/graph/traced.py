@@ -17,7 +17,7 @@ import numpy.typing as npt
 from certify.errors import TraceRefused
 from certify.graph.assembly import Assembler
 from certify.graph.graph import ZERO, Floats, Ids
-from certify.graph.in_force import promoting, promotion
+from certify.graph.in_force import promoting, promotion, wider_of
 from certify.graph.places import here
 
 KNOWN = ZERO  # an element that is no node is a known number, nearly always a structural zero
@@ -30,20 +30,47 @@ REDUCTIONS: dict[np.ufunc, Callable[..., Any]] = {}
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 CASTS: dict[str, Callable[..., Any]] = {}
 
-PROGRAM = "certify: the format of the program"  # marks the dtype of an array in it
-_OWN_DTYPES = {"float16": np.float16, "float32": np.float32}
+_OWN_DTYPES = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
+
+
+class ProgramDtype:
+    """The dtype of an array in the program's format, which is not known while the kernel is traced.
+
+    NumPy takes it for float64 where it makes an array: a plain one, which counts as the program's. What a kernel would ask of a
+    known dtype is refused.
+    """
+
+    dtype = np.dtype(np.float64)
+    type = np.float64
+    kind = "f"
+
+    def _asked(self, *args: Any) -> Any:
+        raise _refused(
+            "what only a known dtype can tell",
+            "the format of the program is chosen later: give the number as an argument of the kernel, or name a dtype",
+        )
+
+    __eq__ = __ne__ = __hash__ = _asked  # type: ignore[assignment]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self._asked()
 
 
 class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
     """An array of graph nodes: element i is the node `ids[i]`, or the known number `known[i]` where `ids[i] == -1`.
 
-    Known numbers other than structural zeros arise when a kernel mixes constants in; `known` is 0 at nodes.
+    Known numbers other than structural zeros arise when a kernel mixes constants in; `known` is 0 at nodes. `format` is that of
+    the array, as NumPy's dtype is; "" is the program's. Known numbers are numbers of it, once they meet another; those of an
+    array without one (None), as Python's numbers are, become numbers of the format that they meet.
     """
 
-    def __init__(self, assembler: Assembler, ids: Ids, known: Floats) -> None:
+    def __init__(self, assembler: Assembler, ids: Ids, known: Floats, format: str | None) -> None:
         self.assembler = assembler
         self.ids = ids
         self.known = known
+        self.format = format
 
     # shape, without arithmetic
 
@@ -63,18 +90,17 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
         return self.ids.size
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        """What the kernel may ask of: a real dtype. The format is chosen when the graph is evaluated.
+    def dtype(self) -> Any:
+        """The dtype of the array's own format, or a `ProgramDtype`.
 
         `y.astype(x.dtype)` converts y to the format of x: to its own one, or back to the program's.
         """
-        formats = self.assembler.formats_of(self.ids)
-        if len(formats) == 1 and "" not in formats:
-            name = formats.pop()
-            if name == "float64" or name in _OWN_DTYPES:
-                return np.dtype(_OWN_DTYPES.get(name, np.float64))
-            raise _refused(f"the dtype of an array in {name}", "name the format, as in certify.cast(x, format)")
-        return np.dtype(np.float64, metadata={PROGRAM: True})
+        if not self.format:
+            self.assembler.dtype_given = True
+            return ProgramDtype()
+        if self.format not in _OWN_DTYPES:
+            raise _refused(f"the dtype of an array in {self.format}", "name the format, as in certify.cast(x, format)")
+        return np.dtype(_OWN_DTYPES[self.format])
 
     def astype(self, dtype: Any, **options: Any) -> Traced:
         """As `numpy.ndarray.astype`, to a floating-point dtype: every entry is rounded to its format."""
@@ -90,7 +116,7 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
 
     def moved(self, move: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Traced:
         """The array after `move`, which only selects, repeats or rearranges elements."""
-        return Traced(self.assembler, np.asarray(move(self.ids)), np.asarray(move(self.known)))
+        return Traced(self.assembler, np.asarray(move(self.ids)), np.asarray(move(self.known)), self.format)
 
     def __getitem__(self, key: Any) -> Traced:
         if isinstance(key, Traced) or (isinstance(key, tuple) and any(isinstance(k, Traced) for k in key)):
@@ -227,6 +253,12 @@ class _NoAttribute(TraceRefused, AttributeError):
     """So that hasattr answers, and a kernel that goes on is refused with its line."""
 
 
+def common_format(arrays: Any) -> str | None:
+    """The format of the array that NumPy joins these into; None of numbers without one. Where NumPy has none, the program's."""
+    formats = set(_formats(arrays))
+    return wider_of(formats) or "" if formats else None
+
+
 def promoted(operands: Any) -> AbstractContextManager[None]:
     """Instructions made inside are in the format that these operands are promoted to.
 
@@ -245,15 +277,16 @@ def promoted(operands: Any) -> AbstractContextManager[None]:
 
 
 def _formats(operands: Any) -> Iterator[str]:
-    """The formats of what is computed with: of traced arrays their own, of NumPy's arrays and numbers the program's.
+    """The formats of what is computed with: of traced arrays their own, of NumPy's arrays and numbers in float64 the program's.
 
-    Python's own numbers have none: they take that of what they meet.
+    Python's own numbers have none: they take that of what they meet. NumPy's in float16 or float32 have that.
     """
     for x in operands:
         if isinstance(x, Traced):
-            yield from x.assembler.formats_of(x.ids)
+            if x.format is not None:
+                yield x.format
         elif isinstance(x, np.ndarray | np.generic) and x.dtype.kind == "f":
-            yield ""
+            yield x.dtype.name if x.dtype.name in ("float16", "float32") else ""
         elif isinstance(x, list | tuple):
             yield from _formats(x)
 
@@ -272,7 +305,7 @@ def as_traced(assembler: Assembler, value: Any) -> Traced:
         raise _refused("a constant that is not finite", "use finite numbers")
     if array.dtype.kind != "f" and (known.astype(array.dtype) != array).any():
         raise _refused("an integer constant that binary64 cannot hold", "use a smaller one")
-    return Traced(assembler, np.full(known.shape, KNOWN, dtype=np.int32), known)
+    return Traced(assembler, np.full(known.shape, KNOWN, dtype=np.int32), known, None)
 
 
 def _refused(what: str, remedy: str) -> TraceRefused:

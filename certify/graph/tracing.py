@@ -19,6 +19,7 @@ import numpy.typing as npt
 from certify.errors import InputRejected, TraceRefused
 from certify.graph import operations as _operations  # noqa: F401  (fills the tables of Traced)
 from certify.graph.assembly import Assembler
+from certify.graph.elementwise import settled
 from certify.graph.graph import Graph, InputBlock, Output
 from certify.graph.orders import with_order
 from certify.graph.traced import KNOWN, Traced
@@ -66,7 +67,7 @@ def trace(kernel: Callable[..., Any], inputs: Mapping[str, Any], *, order: str |
     for block in blocks:
         ids = np.full(block.support.shape, KNOWN, dtype=np.int32)
         ids[block.support] = np.arange(block.start, block.stop, dtype=np.int32)
-        arguments[block.name] = Traced(assembler, ids, np.zeros(ids.shape))
+        arguments[block.name] = Traced(assembler, ids, np.zeros(ids.shape), "")
     try:
         results = kernel(**{name: arguments[name] for name in inputs})
     except ValueError as error:
@@ -101,6 +102,7 @@ def _support(name: str, value: Any) -> npt.NDArray[np.bool_] | None:
 
 def _output(name: str, value: Any) -> Output:
     if isinstance(value, Traced):
+        value = settled(value)
         return Output(value.ids, value.known)
     array = np.asarray(value)
     if array.dtype.kind not in "buif":
