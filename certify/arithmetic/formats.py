@@ -156,9 +156,12 @@ class Format:
     def _nearest(self, x: Floats) -> Floats:
         # Adding 3/2 2**52 spacings puts the last bit of the sum at the spacing of the format at x: the addition rounds x to
         # a multiple of it, ties to the even one, and the subtraction is exact.
-        power = np.maximum((x.view(np.int64) & _EXPONENT).view(np.float64), self.min_normal)
-        shift = power * (1.5 * 2.0 ** (53 - self.precision))
-        return np.asarray(np.copysign((x + shift) - shift, x))
+        shift = np.asarray(x.view(np.int64) & _EXPONENT).view(np.float64)
+        np.maximum(shift, self.min_normal, out=shift)
+        shift *= 1.5 * 2.0 ** (53 - self.precision)
+        rounded = np.asarray(x + shift)
+        rounded -= shift
+        return np.copysign(rounded, x, out=rounded)
 
     def _within(self, rounded: Floats, x: Floats) -> Floats:
         beyond = ~(np.abs(rounded) <= self.largest)

@@ -77,7 +77,8 @@ class Local:
             settle(half, m, lambda lanes: sum_exceeds(a, b, ends, lanes))
         else:
             half *= m > self._exact_sums
-        local = np.minimum(np.minimum(half, magnitude(a)), magnitude(b))
+        local = np.minimum(half, magnitude(a), out=half)
+        local = np.minimum(local, magnitude(b), out=local)
         return ends, m, np.maximum(local, self._flushed(ends, m)) if self._least else local
 
     def _sum_of_any(self, a: Values, b: Values) -> tuple[Values, Floats, Floats]:
@@ -139,14 +140,18 @@ class Local:
 
     def _half_ulp(self, m: Floats) -> Floats:
         """h(m) for m >= 0 as binary64: u times the largest power of two below m, 0 for m = 0 and for underflow."""
-        bits = np.maximum(m.view(np.int64), 1) - 1
+        bits = np.maximum(m.view(np.int64), 1)
+        bits -= 1
         bits &= EXPONENT
-        return np.asarray(bits.view(np.float64) * self.format.u)
+        half = bits.view(np.float64)
+        half *= self.format.u
+        return half
 
 
 def magnitude(a: Values) -> Floats:
     """max |x^| over the enclosure."""
-    return np.asarray(np.maximum(-a[LOW], a[HIGH]))
+    size = np.negative(a[LOW])
+    return np.asarray(np.maximum(size, a[HIGH], out=size))
 
 
 def outward(ends: Values) -> Values:
@@ -157,12 +162,21 @@ def outward(ends: Values) -> Values:
 def corners(a: Values, b: Values) -> Values:
     """The extremes of the product over the corners, shape (2, lanes), each rounded once to binary64."""
     if (a[LOW] == a[HIGH]).all():
-        ends = (a[LOW] * b[LOW], a[LOW] * b[HIGH])
-        return np.stack([np.minimum(*ends), np.maximum(*ends)])
+        return _least_and_largest([a[LOW] * b[LOW], a[LOW] * b[HIGH]])
     if (b[LOW] == b[HIGH]).all():
         return corners(b, a)
-    p, q, r, s = a[LOW] * b[LOW], a[LOW] * b[HIGH], a[HIGH] * b[LOW], a[HIGH] * b[HIGH]
-    return np.stack([np.minimum(np.minimum(p, q), np.minimum(r, s)), np.maximum(np.maximum(p, q), np.maximum(r, s))])
+    return _least_and_largest([a[LOW] * b[LOW], a[LOW] * b[HIGH], a[HIGH] * b[LOW], a[HIGH] * b[HIGH]])
+
+
+def _least_and_largest(products: list[Floats]) -> Values:
+    """Shape (2, lanes); written in place, for large arrays cost what their memory does."""
+    ends = np.empty((2, *products[0].shape))
+    np.minimum(products[0], products[1], out=ends[LOW])
+    np.maximum(products[0], products[1], out=ends[HIGH])
+    for product in products[2:]:
+        np.minimum(ends[LOW], product, out=ends[LOW])
+        np.maximum(ends[HIGH], product, out=ends[HIGH])
+    return ends
 
 
 def settle(half: Floats, m: Floats, exceeds: Callable[[Any], Any]) -> None:

@@ -180,7 +180,10 @@ class Running(Functions):
     def add(self, a: Values, b: Values) -> Values:
         """fl(a + b)."""
         ends, m, local = self._sum(a, b)
-        return self._result(self._round(ends), m, (a[ERROR] + b[ERROR] + local) * UP)
+        error = a[ERROR] + b[ERROR]
+        error += local
+        error *= UP
+        return self._result(self._round(ends), m, error)
 
     def chains(self, lanes: int) -> bool:
         """Whether `chain` has the rule of `add` for these operands, and is worth it for so many lanes."""
@@ -231,7 +234,11 @@ class Running(Functions):
         ends = corners(a, b)
         m, local = self._product(size_a, size_b, ends)
         ends = outward(ends) if self._rounded_twice else ends
-        error = ((size_a + a[ERROR]) * b[ERROR] + size_b * a[ERROR] + local) * UP + TINY
+        error = (size_a + a[ERROR]) * b[ERROR]
+        error += size_b * a[ERROR]
+        error += local
+        error *= UP
+        error += TINY
         return self._result(self._kept(ends, self._round(ends), (size_a > 0) & (size_b > 0)), m, error)
 
     def square(self, a: Values) -> Values:
