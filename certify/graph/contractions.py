@@ -1,12 +1,14 @@
 """`numpy.einsum` of one or two traced operands, by transposing, summing and multiplying matrices.
 
 The program is that of the subscripts: for every element of the result one sum, over all summed indices, of products. With
-two operands and a summed index it is a DOT, whose order is open; an operand that lacks a summed index repeats.
+two operands and a summed index it is a DOT, whose order is open. Along an index that one operand lacks, or along which its
+stride is 0, NumPy's inner loops multiply with the sum of the other: such sums are refused.
 """
 
 from __future__ import annotations
 
 from math import prod
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,8 @@ from certify.errors import TraceRefused
 from certify.graph.elementwise import multiply
 from certify.graph.places import here
 from certify.graph.reductions import matmul, total
-from certify.graph.traced import Traced, as_traced
+from certify.graph.signatures import as_array
+from certify.graph.traced import KNOWN, Traced, as_traced, promoted
 
 _REMEDY = 'use one or two operands and subscripts such as "ij,jk->ik", without an ellipsis and without options'
 
@@ -24,6 +27,11 @@ def einsum(subscripts: Any, *operands: Any, **options: Any) -> Traced:
     """As `numpy.einsum(subscripts, a)` or `numpy.einsum(subscripts, a, b)`."""
     if not isinstance(subscripts, str) or "." in subscripts or options or not 1 <= len(operands) <= 2:
         raise _refused("an einsum of another form")
+    with promoted([as_array(x) for x in operands]):
+        return _einsum(subscripts, operands)
+
+
+def _einsum(subscripts: str, operands: tuple[Any, ...]) -> Traced:
     text, arrow, result = subscripts.replace(" ", "").partition("->")
     names = text.split(",")
     assembler = next(x.assembler for x in operands if isinstance(x, Traced))
@@ -32,7 +40,8 @@ def einsum(subscripts: Any, *operands: Any, **options: Any) -> Traced:
         raise _refused(f"the subscripts {subscripts!r} for {[x.ndim for x in arrays]} axes")
     if not arrow:
         result = "".join(sorted(c for c in set(text) - {","} if text.count(c) == 1))
-    if len(set(result)) < len(result) or not set(result) <= set(text) - {","}:
+    letters = set(text) - {","}
+    if len(set(result)) < len(result) or not set(result) <= letters or not all(c in ascii_letters for c in letters):
         raise _refused(f"the subscripts {subscripts!r}")
     sizes: dict[str, int] = {}
     for name, x in zip(names, arrays, strict=True):
@@ -42,7 +51,25 @@ def einsum(subscripts: Any, *operands: Any, **options: Any) -> Traced:
     parts = [_without_repeats(name, x) for name, x in zip(names, arrays, strict=True)]
     if len(parts) == 1:
         return _one(*parts[0], result)
+    for c in sizes:
+        if c not in result and sizes[c] != 1 and any(map(_unchanging, [c, c], names, operands)):
+            raise TraceRefused(
+                f"the kernel calls numpy.einsum at {here()} to sum over {c!r}, along which one operand does not change: numpy "
+                "may sum the other before it multiplies",
+                "use numpy.sum: of that operand before you multiply, or of the products",
+            )
     return _two(parts, result, sizes)
+
+
+def _unchanging(c: str, name: str, x: Any) -> bool:
+    """Whether an operand lacks an index, or may lie in memory once along it, as after broadcasting."""
+    if not isinstance(x, Traced):
+        return sum(n for d, n in zip(name, np.asarray(x).strides, strict=True) if d == c) == 0
+    if c not in name:
+        return True
+    name, x = _without_repeats(name, x)
+    ids, known = (np.moveaxis(part, name.index(c), 0) for part in (x.ids, x.known))
+    return bool((ids == ids[:1]).all() and (known == known[:1]).all() and ((ids != KNOWN).any() or known.any()))
 
 
 def _without_repeats(name: str, x: Traced) -> tuple[str, Traced]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from math import prod
+from typing import Any, cast
 
 import numpy as np
 
@@ -28,43 +29,40 @@ from certify.graph.elementwise import (
 from certify.graph.graph import Op
 from certify.graph.places import here
 from certify.graph.reductions import extreme, matmul, mean, norm, total, variance
+from certify.graph.signatures import as_array, by_signature, rearranging
 from certify.graph.traced import FUNCTIONS, KNOWN, REDUCTIONS, UFUNCS, Traced, as_traced, common_format
 
-
-def _rearranged(function: Callable[..., Any]) -> Callable[..., Traced]:
-    """A NumPy function of one array that only selects, repeats or moves elements, or fills in zeros."""
-
-    def traced(a: Traced, *args: Any, **kwargs: Any) -> Traced:
-        # shifted by one, so that a filled-in 0 comes out as KNOWN and not as node 0
-        ids = function(a.ids + 1, *args, **kwargs) - 1
-        return Traced(
-            a.assembler, np.asarray(ids, dtype=np.int32), np.asarray(function(a.known, *args, **kwargs)), a.format
-        )
-
-    return traced
+_NONE: Any = object()  # for an argument that is not given
 
 
-def _joined(function: Callable[..., Any]) -> Callable[..., Traced]:
-    """A NumPy function that joins a sequence of arrays."""
-
-    def traced(arrays: Any, axis: int | None = None, **others: Any) -> Traced:
-        if others:
-            raise _option(function.__name__, others)
-        given = {} if axis is None else {"axis": axis}
-        assembler = next(x.assembler for x in arrays if isinstance(x, Traced))
-        format = common_format(arrays)
-        parts = [settled(as_traced(assembler, x), format) for x in arrays]
-        return Traced(
-            assembler,
-            function([x.ids for x in parts], **given),
-            function([x.known for x in parts], **given),
-            format,
-        )
-
-    return traced
+def _joined(function: Callable[..., Any], arrays: Any, **axis: Any) -> Traced:
+    """A sequence of arrays, joined as by that NumPy function."""
+    if not isinstance(arrays, list | tuple | Traced):
+        raise TraceRefused(f"the kernel joins what is no list of arrays at {here()}", "give a list of arrays")
+    assembler = next(x.assembler for x in arrays if isinstance(x, Traced))
+    format = common_format([as_array(x) for x in arrays])
+    parts = [settled(as_traced(assembler, x), format) for x in arrays]
+    ids, known = (function([getattr(x, name) for x in parts], **axis) for name in ("ids", "known"))
+    return Traced(assembler, ids, known, format)
 
 
-def _trace_of_matrix(a: Traced, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Traced:
+def _concatenate(arrays: Any, axis: Any = 0) -> Traced:
+    return _joined(np.concatenate, arrays, axis=axis)
+
+
+def _stack(arrays: Any, axis: Any = 0) -> Traced:
+    return _joined(np.stack, arrays, axis=axis)
+
+
+def _vstack(tup: Any) -> Traced:
+    return _joined(np.vstack, tup)
+
+
+def _hstack(tup: Any) -> Traced:
+    return _joined(np.hstack, tup)
+
+
+def _trace(a: Traced, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Traced:
     return total(a.moved(lambda x: np.diagonal(x, offset, axis1, axis2)), axis=-1)
 
 
@@ -74,56 +72,103 @@ def _zeros_like(a: Traced, dtype: Any = None, order: str = "K", subok: bool = Tr
     return zeros if dtype is None else zeros.astype(dtype)
 
 
-def _reducing(name: str, function: Callable[..., Traced], *options: str) -> Callable[..., Traced]:
-    """A NumPy reduction with `axis`, `keepdims` and the named options; every other option that is given is refused."""
-
-    def traced(a: Traced, axis: Any = None, keepdims: bool = False, **others: Any) -> Traced:
-        known = {key: others.pop(key) for key in options if key in others}
-        others = {key: value for key, value in others.items() if value is not None or key not in ("dtype", "out")}
-        if others:
-            raise _option(name, others)
-        return function(a, axis=axis, keepdims=bool(keepdims), **known)
-
-    return traced
+def _std(a: Traced, axis: Any = None, ddof: Any = 0, keepdims: Any = False) -> Traced:
+    return square_root(variance(a, axis, keepdims, ddof))
 
 
-_sum = _reducing("sum", total)
-_max, _min = _reducing("max", extreme(maximum)), _reducing("min", extreme(minimum))
-_var = _reducing("var", variance, "ddof")
-
-
-def _std(a: Traced, *args: Any, **options: Any) -> Traced:
-    return square_root(_var(a, *args, **options))
-
-
-def _norm(x: Traced, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Traced:
+def _norm(x: Traced, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Traced:
     return norm(x, ord, axis, keepdims)
 
 
-def _clip(a: Any, lower: Any = None, upper: Any = None, **others: Any) -> Any:
-    if others:
-        raise _option("clip", others)
+def _clip(a: Any, a_min: Any = _NONE, a_max: Any = _NONE, min: Any = _NONE, max: Any = _NONE) -> Traced:
+    """As numpy.clip: both bounds by place, or any by the new names."""
+    old, new = ([x for x in pair if x is not _NONE] for pair in ((a_min, a_max), (min, max)))
+    if len(old) == 1 or (old and new):
+        raise TypeError("numpy.clip takes a_min and a_max, or min and max")
+    lower, upper = old or (None if x is _NONE else x for x in (min, max))
+    assembler = next(x.assembler for x in (a, lower, upper) if isinstance(x, Traced))
+    a = handed_on(as_traced(assembler, a))
     for bound, function in ((lower, maximum), (upper, minimum)):
         if bound is not None:
-            a = function(a, as_traced(a.assembler, bound))
-    return a
+            a = function(a, as_traced(assembler, bound))
+    return cast(Traced, a)
 
 
-def _option(function: str, others: dict[str, Any]) -> TraceRefused:
-    return TraceRefused(
-        f"the kernel calls numpy.{function} with {', '.join(others)} at {here()}", "leave such options away"
-    )
+def _where(condition: Any, x: Any = None, y: Any = None) -> Traced:
+    if x is None or y is None:
+        raise TraceRefused(
+            f"the kernel calls numpy.where with a condition alone at {here()}",
+            "give both sides, numpy.where(condition, x, y)",
+        )
+    return where(condition, x, y)
 
 
 def _dot(a: Any, b: Any) -> Traced:
-    assembler = next(x.assembler for x in (a, b) if isinstance(x, Traced))
-    a, b = as_traced(assembler, a), as_traced(assembler, b)
-    return multiply(a, b) if a.ndim == 0 or b.ndim == 0 else matmul(a, b)
+    """As numpy.dot: sums over the last axis of a and the last but one of b."""
+    a, b = _both(a, b)
+    if a.ndim == 0 or b.ndim == 0:
+        return multiply(a, b)
+    if b.ndim < 3 and a.ndim < 3:
+        return matmul(a, b)
+    right = b if b.ndim == 1 else b.moved(lambda x: np.moveaxis(x, -2, 0))
+    if a.shape[-1] != right.shape[0]:
+        raise TraceRefused(
+            f"the kernel multiplies arrays of shapes {a.shape} and {b.shape} at {here()}",
+            "multiply arrays with matching inner dimensions",
+        )
+    n = len(right)
+    rows, columns = prod(a.shape[:-1]), prod(right.shape[1:])
+    product = matmul(a.reshape(rows, n), right.reshape(n, columns))
+    return product.reshape(a.shape[:-1] + right.shape[1:])
 
 
-def _both(a: Any, b: Any, first: Callable[..., Traced], second: Callable[..., Traced]) -> tuple[Traced, Traced]:
+def _outer(a: Any, b: Any) -> Traced:
+    a, b = _both(a, b)
+    return multiply(a.ravel()[:, None], b.ravel()[None, :])
+
+
+def _both(a: Any, b: Any) -> tuple[Traced, Traced]:
     assembler = next(x.assembler for x in (a, b) if isinstance(x, Traced))
-    return first(as_traced(assembler, a)), second(as_traced(assembler, b))
+    return as_traced(assembler, a), as_traced(assembler, b)
+
+
+#: NumPy functions of one array that only select, repeat or move elements, or fill in zeros.
+_REARRANGING: tuple[Callable[..., Any], ...] = (
+    *(np.transpose, np.reshape, np.ravel, np.diagonal, np.diag, np.tril, np.triu, np.broadcast_to, np.expand_dims),
+    *(np.squeeze, np.moveaxis, np.swapaxes, np.repeat, np.tile, np.flip, np.roll),
+)
+_REDUCED: dict[np.ufunc, Callable[..., Traced]] = {
+    np.add: total,
+    np.maximum: extreme(maximum),
+    np.minimum: extreme(minimum),
+}
+
+
+def _concatenated(
+    arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind"
+) -> None:
+    """The signature of numpy.concatenate."""
+
+
+def _reduction(ufunc: np.ufunc, traced: Callable[..., Traced]) -> Callable[..., Traced]:
+    """The `reduce` of a ufunc, whose axis is 0 unless another is given."""
+
+    def reduced(array: Traced, axis: Any = 0, keepdims: Any = False) -> Traced:
+        return traced(array, axis, keepdims)
+
+    def like(
+        array: Any,
+        /,
+        axis: Any = 0,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: Any = False,
+        initial: Any = _NONE,
+        where: Any = True,
+    ) -> None:
+        """The signature of numpy.ufunc.reduce."""
+
+    return by_signature(ufunc, reduced, "array", like=like)
 
 
 UFUNCS.update(
@@ -154,49 +199,27 @@ UFUNCS.update(
         np.power: power,
     }
 )
-REDUCTIONS.update(
+REDUCTIONS.update({ufunc: _reduction(ufunc, traced) for ufunc, traced in _REDUCED.items()})
+FUNCTIONS.update(
     {
-        np.add: lambda a, axis=0, **options: _sum(a, axis, **options),
-        np.maximum: lambda a, axis=0, **options: _max(a, axis, **options),
-        np.minimum: lambda a, axis=0, **options: _min(a, axis, **options),
+        np.sum: by_signature(np.sum, total, "a"),
+        np.mean: by_signature(np.mean, mean, "a"),
+        np.var: by_signature(np.var, variance, "a"),
+        np.std: by_signature(np.std, _std, "a"),
+        np.max: by_signature(np.max, extreme(maximum), "a"),
+        np.min: by_signature(np.min, extreme(minimum), "a"),
+        np.linalg.norm: by_signature(np.linalg.norm, _norm, "x"),
+        np.clip: by_signature(np.clip, _clip, "a", "a_min", "a_max", "min", "max"),
+        np.einsum: einsum,
+        np.outer: by_signature(np.outer, _outer, "a", "b", asarray=True),
+        np.trace: by_signature(np.trace, _trace, "a"),
+        np.dot: by_signature(np.dot, _dot, "a", "b", asarray=True, like=lambda a, b, out=None: None),
+        np.where: by_signature(np.where, _where, "x", "y", like=lambda condition, x=None, y=None, /: None),
+        np.zeros_like: by_signature(np.zeros_like, _zeros_like),
+        np.concatenate: by_signature(np.concatenate, _concatenate, like=_concatenated),
+        np.stack: by_signature(np.stack, _stack),
+        np.vstack: by_signature(np.vstack, _vstack),
+        np.hstack: by_signature(np.hstack, _hstack),
+        **{function: rearranging(function) for function in _REARRANGING},
     }
 )
-_FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    np.sum: _sum,
-    np.mean: _reducing("mean", mean),
-    np.var: _var,
-    np.std: _std,
-    np.max: _max,
-    np.min: _min,
-    np.linalg.norm: _norm,
-    np.clip: _clip,
-    np.einsum: einsum,
-    np.outer: lambda a, b: multiply(*_both(a, b, lambda x: x.ravel()[:, None], lambda x: x.ravel()[None, :])),
-    np.trace: _trace_of_matrix,
-    np.dot: _dot,
-    np.where: where,
-    np.zeros_like: _zeros_like,
-    **{f: _joined(f) for f in (np.concatenate, np.stack, np.vstack, np.hstack)},
-    **{
-        f: _rearranged(f)
-        for f in (
-            np.transpose,
-            np.reshape,
-            np.ravel,
-            np.diagonal,
-            np.diag,
-            np.tril,
-            np.triu,
-            np.broadcast_to,
-            np.expand_dims,
-            np.squeeze,
-            np.moveaxis,
-            np.swapaxes,
-            np.repeat,
-            np.tile,
-            np.flip,
-            np.roll,
-        )
-    },
-}
-FUNCTIONS.update(_FUNCTIONS)

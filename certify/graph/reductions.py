@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from math import prod
 from typing import Any
@@ -28,14 +29,26 @@ from certify.graph.traced import KNOWN, Traced, as_traced
 
 def total(a: Traced, axis: Any = None, keepdims: bool = False) -> Traced:
     """The sum over `axis`, one SUM of unspecified order per result; known zeros are no terms."""
-    axes = tuple(range(a.ndim)) if axis is None else _axes(axis, a.ndim)
+    terms, shape = _terms(settled(a), axis, keepdims)
+    return _reduce(Op.SUM, _with_nodes(terms), None).reshape(shape)
+
+
+def _terms(a: Traced, axis: Any, keepdims: bool) -> tuple[Traced, tuple[int, ...]]:
+    """What is reduced along `axis`, as (terms, lanes), and the shape of the result."""
+    if not isinstance(keepdims, bool | int):
+        raise TraceRefused(f"the kernel reduces with keepdims={keepdims!r} at {here()}", "give True or False")
+    axes = _axes(axis, a.ndim)
     kept = [k for k in range(a.ndim) if k not in axes]
-    terms = a.moved(lambda x: x.transpose(*axes, *kept).reshape(-1, prod(a.shape[k] for k in kept)))
-    return _kept(_reduce(Op.SUM, _with_nodes(settled(terms)), None), a, axes, kept, keepdims)
+    n, lanes = (prod(a.shape[k] for k in some) for some in (axes, kept))
+    shape = [1 if k in axes else size for k, size in enumerate(a.shape) if keepdims or k in kept]
+    return a.moved(lambda x: x.transpose(*axes, *kept).reshape(n, lanes)), tuple(shape)
 
 
 def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    numbers = [int(k) for k in np.atleast_1d(axis)]
+    """The axes of a reduction: all, one, or a tuple of them."""
+    if axis is None:
+        return tuple(range(ndim))
+    numbers = [operator.index(k) for k in (axis if isinstance(axis, tuple) else (axis,))]
     axes = tuple(k % ndim for k in numbers if -ndim <= k < ndim)
     if len(set(axes)) < len(numbers):
         raise TraceRefused(f"the kernel sums over axis {axis} of {ndim} at {here()}", "name each axis once")
@@ -46,9 +59,7 @@ def extreme(function: Callable[[Traced, Traced], Traced]) -> Callable[..., Trace
     """The largest (or smallest) element along axes, by halves: no rounding, so that the order does not matter."""
 
     def traced(a: Traced, axis: Any = None, keepdims: bool = False) -> Traced:
-        axes = tuple(range(a.ndim)) if axis is None else _axes(axis, a.ndim)
-        kept = [k for k in range(a.ndim) if k not in axes]
-        left = settled(a).moved(lambda x: x.transpose(*axes, *kept).reshape(-1, prod(a.shape[k] for k in kept)))
+        left, shape = _terms(settled(a), axis, keepdims)
         if not len(left):
             raise TraceRefused(
                 f"the kernel takes the largest element of none at {here()}", "give an axis that is not empty"
@@ -61,14 +72,9 @@ def extreme(function: Callable[[Traced, Traced], Traced]) -> Callable[..., Trace
             rest = left[2 * half :]
             ids, known = np.vstack([larger.ids, rest.ids]), np.vstack([larger.known, rest.known])
             left = Traced(a.assembler, ids, known, larger.format)
-        return _kept(left, a, axes, kept, keepdims)
+        return left.reshape(shape)
 
     return traced
-
-
-def _kept(result: Traced, a: Traced, axes: tuple[int, ...], kept: list[int], keepdims: bool) -> Traced:
-    shape = [1 if k in axes else n for k, n in enumerate(a.shape)] if keepdims else [a.shape[k] for k in kept]
-    return result.moved(lambda x: x.reshape(shape))
 
 
 def mean(a: Traced, axis: Any = None, keepdims: bool = False) -> Traced:
@@ -76,30 +82,39 @@ def mean(a: Traced, axis: Any = None, keepdims: bool = False) -> Traced:
     return _average(a, axis, keepdims, 0)
 
 
-def variance(a: Traced, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Traced:
+def variance(a: Traced, axis: Any = None, keepdims: bool = False, ddof: Any = 0) -> Traced:
     """As numpy computes it: the mean of the squares of x - mean(x)."""
+    try:
+        less = operator.index(ddof)
+    except TypeError as odd:
+        raise TraceRefused(f"the kernel takes a variance with ddof={ddof!r} at {here()}", "give an integer") from odd
     centered = subtract(a, mean(a, axis, True))
-    return _average(multiply(centered, centered), axis, keepdims, ddof)
+    return _average(multiply(centered, centered), axis, keepdims, less)
 
 
 def _average(a: Traced, axis: Any, keepdims: bool, less: int) -> Traced:
-    count = prod(a.shape[k] for k in (range(a.ndim) if axis is None else _axes(axis, a.ndim)))
+    count = prod(a.shape[k] for k in _axes(axis, a.ndim))
+    if count <= less:
+        raise TraceRefused(
+            f"the kernel divides a sum of {count} numbers by {count} - {less} at {here()}",
+            "average over an axis that is not empty, with a ddof less than the number of elements",
+        )
     return divide(total(a, axis, keepdims), as_traced(a.assembler, float(count - less)))
 
 
 def norm(a: Traced, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Traced:
     """The norm of a vector as numpy computes it; of all elements without an axis, as the Frobenius norm of a matrix."""
-    vectors = isinstance(axis, int) or (axis is None and a.ndim == 1)
-    if (ord is None and axis is None) or (ord == 2 and axis is None and a.ndim == 1) or (ord == "fro" and axis is None):
+    if axis is None and (ord is None or (ord == "fro" and a.ndim == 2) or (ord == 2 and a.ndim == 1)):
         flat = a.ravel()
         root = square_root(matmul(flat, flat))
-        return root.moved(lambda x: x.reshape((1,) * a.ndim)) if keepdims else root
-    if vectors and (ord is None or ord == 2):
-        return square_root(total(multiply(a, a), axis, keepdims))
-    if vectors and ord == 1:
-        return total(absolute(a), axis, keepdims)
-    if vectors and ord == np.inf:
-        return extreme(maximum)(absolute(a), axis, keepdims)
+        return root.reshape((1,) * a.ndim) if keepdims else root
+    if len(_axes(axis, a.ndim)) == 1:
+        if ord is None or ord == 2:
+            return square_root(total(multiply(a, a), axis, keepdims))
+        if ord == 1:
+            return total(absolute(a), axis, keepdims)
+        if ord == np.inf:
+            return extreme(maximum)(absolute(a), axis, keepdims)
     raise TraceRefused(
         f"the kernel takes a norm with ord={ord!r} and axis={axis!r} at {here()}", "use the norm 1, 2 or inf of vectors"
     )
@@ -132,8 +147,8 @@ def _stacks(a: Traced, b: Traced) -> Traced:
         )
     core_a, core_b = a.shape[-min(a.ndim, 2) :], b.shape[-min(b.ndim, 2) :]
     outer = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    left = a.moved(lambda x: np.broadcast_to(x, outer + core_a).reshape(-1, *core_a))
-    right = b.moved(lambda x: np.broadcast_to(x, outer + core_b).reshape(-1, *core_b))
+    left = a.moved(lambda x: np.broadcast_to(x, outer + core_a).reshape(prod(outer), *core_a))
+    right = b.moved(lambda x: np.broadcast_to(x, outer + core_b).reshape(prod(outer), *core_b))
     parts = [matmul(left[k], right[k]) for k in range(prod(outer))]
     shape = outer + core_a[:-1] + (core_b[1:] if len(core_b) > 1 else ())
     ids, known = (np.array([getattr(part, name) for part in parts]).reshape(shape) for name in ("ids", "known"))

@@ -133,58 +133,57 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
         """As `numpy.ndarray.transpose`."""
         return self.moved(lambda x: x.transpose(*axes))
 
-    def reshape(self, *shape: Any) -> Traced:
+    def reshape(self, *shape: Any, **options: Any) -> Traced:
         """As `numpy.ndarray.reshape`."""
-        return self.moved(lambda x: x.reshape(*shape))
+        return self._called(np.reshape, shape[0] if len(shape) == 1 else shape, **options)
 
-    def ravel(self) -> Traced:
+    def ravel(self, *args: Any, **options: Any) -> Traced:
         """As `numpy.ndarray.ravel`."""
-        return self.moved(np.ravel)
+        return self._called(np.ravel, *args, **options)
 
-    def diagonal(self, *args: Any) -> Traced:
+    def diagonal(self, *args: Any, **options: Any) -> Traced:
         """As `numpy.ndarray.diagonal`."""
-        return self.moved(lambda x: x.diagonal(*args))
+        return self._called(np.diagonal, *args, **options)
 
-    def trace(self) -> Traced:
-        """As `numpy.ndarray.trace`: one SUM node."""
-        return self.diagonal().sum()
+    def trace(self, *args: Any, **options: Any) -> Traced:
+        """As `numpy.ndarray.trace`: one SUM node per result."""
+        return self._called(np.trace, *args, **options)
 
-    def copy(self) -> Traced:
+    def copy(self, order: str = "C") -> Traced:
         """The array itself: traced arrays do not change."""
         return self
 
-    def sum(self, axis: Any = None, keepdims: bool = False) -> Traced:
-        """As `numpy.sum`: one SUM node per result, of unspecified order."""
-        result: Traced = self.__array_function__(np.sum, (), (self,), {"axis": axis, "keepdims": keepdims})
-        return result
+    def sum(self, *args: Any, **options: Any) -> Traced:
+        """As `numpy.ndarray.sum`: one SUM node per result, of unspecified order."""
+        return self._called(np.sum, *args, **options)
 
-    def mean(self, axis: Any = None, **options: Any) -> Traced:
-        """As `numpy.mean`."""
-        return self._reduced(np.mean, axis, options)
+    def mean(self, *args: Any, **options: Any) -> Traced:
+        """As `numpy.ndarray.mean`."""
+        return self._called(np.mean, *args, **options)
 
-    def max(self, axis: Any = None, **options: Any) -> Traced:
-        """As `numpy.max`."""
-        return self._reduced(np.max, axis, options)
+    def max(self, *args: Any, **options: Any) -> Traced:
+        """As `numpy.ndarray.max`."""
+        return self._called(np.max, *args, **options)
 
-    def min(self, axis: Any = None, **options: Any) -> Traced:
-        """As `numpy.min`."""
-        return self._reduced(np.min, axis, options)
+    def min(self, *args: Any, **options: Any) -> Traced:
+        """As `numpy.ndarray.min`."""
+        return self._called(np.min, *args, **options)
 
-    def var(self, axis: Any = None, **options: Any) -> Traced:
-        """As `numpy.var`."""
-        return self._reduced(np.var, axis, options)
+    def var(self, *args: Any, **options: Any) -> Traced:
+        """As `numpy.ndarray.var`."""
+        return self._called(np.var, *args, **options)
 
-    def std(self, axis: Any = None, **options: Any) -> Traced:
-        """As `numpy.std`."""
-        return self._reduced(np.std, axis, options)
+    def std(self, *args: Any, **options: Any) -> Traced:
+        """As `numpy.ndarray.std`."""
+        return self._called(np.std, *args, **options)
 
-    def _reduced(self, function: Any, axis: Any, options: dict[str, Any]) -> Traced:
-        result: Traced = self.__array_function__(function, (), (self, axis), options)
-        return result
+    def dot(self, *args: Any, **options: Any) -> Traced:
+        """As `numpy.ndarray.dot`."""
+        return self._called(np.dot, *args, **options)
 
-    def dot(self, other: Any) -> Traced:
-        """As `numpy.dot`."""
-        result: Traced = self.__array_function__(np.dot, (), (self, other), {})
+    def _called(self, function: Any, *args: Any, **options: Any) -> Traced:
+        """A function whose parameters are those of the method, after the array."""
+        result: Traced = FUNCTIONS[function](self, *args, **options)
         return result
 
     # what a graph cannot hold
@@ -228,8 +227,7 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "reduce" and ufunc in REDUCTIONS:
-            with promoted(inputs):
-                return REDUCTIONS[ufunc](inputs[0], **kwargs)
+            return REDUCTIONS[ufunc](*inputs, **kwargs)
         if method != "__call__" or ufunc not in UFUNCS or kwargs:
             what = f"numpy.{ufunc.__name__}" + (f".{method}" if method != "__call__" else "")
             raise _refused(
@@ -242,8 +240,7 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if func not in FUNCTIONS:
             raise _refused(f"numpy.{func.__name__}", _USE)
-        with promoted(args):
-            return FUNCTIONS[func](*args, **kwargs)
+        return FUNCTIONS[func](*args, **kwargs)
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise _refused("a conversion of a traced array to a plain one", "keep the kernel in NumPy operations")
@@ -279,7 +276,8 @@ def promoted(operands: Any) -> AbstractContextManager[None]:
 def _formats(operands: Any) -> Iterator[str]:
     """The formats of what is computed with: of traced arrays their own, of NumPy's arrays and numbers in float64 the program's.
 
-    Python's own numbers have none: they take that of what they meet. NumPy's in float16 or float32 have that.
+    Python's own numbers have none: they take that of what they meet. NumPy's in float16 or float32 have that. Lists of numbers
+    become arrays in float64.
     """
     for x in operands:
         if isinstance(x, Traced):
@@ -288,7 +286,7 @@ def _formats(operands: Any) -> Iterator[str]:
         elif isinstance(x, np.ndarray | np.generic) and x.dtype.kind == "f":
             yield x.dtype.name if x.dtype.name in ("float16", "float32") else ""
         elif isinstance(x, list | tuple):
-            yield from _formats(x)
+            yield from _formats([np.asarray(x)])
 
 
 def as_traced(assembler: Assembler, value: Any) -> Traced:
