@@ -54,8 +54,8 @@ def _einsum(subscripts: str, operands: tuple[Any, ...]) -> Traced:
     for c in sizes:
         if c not in result and sizes[c] != 1 and any(map(_unchanging, [c, c], names, operands)):
             raise TraceRefused(
-                f"the kernel calls numpy.einsum at {here()} to sum over {c!r}, along which one operand does not change: numpy "
-                "may sum the other before it multiplies",
+                f"the kernel sums by numpy.einsum over {c!r}, along which one operand does not change, so that numpy may sum "
+                f"the other before it multiplies, at {here()}",
                 "use numpy.sum: of that operand before you multiply, or of the products",
             )
     return _two(parts, result, sizes)

@@ -61,7 +61,7 @@ def rearranging(function: Callable[..., Any]) -> Callable[..., Traced]:
         a = given.pop(array)
         if not isinstance(a, Traced) or any(isinstance(x, Traced) for x in _flat(given.values())):
             raise TraceRefused(
-                f"the kernel calls numpy.{function.__name__} at {here()} with computed values where it needs known ones",
+                f"the kernel gives numpy.{function.__name__} computed values where it needs known ones at {here()}",
                 "compute only the array itself, and give known numbers for the rest",
             )
         # other orders, and whether a copy is needed, are questions about memory

@@ -127,6 +127,8 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
         return len(self.ids)
 
     def __iter__(self) -> Any:
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d array")
         return (self[k] for k in range(len(self)))
 
     def transpose(self, *axes: Any) -> Traced:
@@ -194,7 +196,8 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # NumPy and Python ask for protocols that are not there
             raise AttributeError(name)
-        raise _NoAttribute(f"the kernel uses .{name} of an array at {here()}", "use NumPy functions that have a node")
+        refused = TraceRefused if hasattr(np.ndarray, name) else _NoAttribute
+        raise refused(f"the kernel uses .{name} of an array at {here()}", "use NumPy functions that have a node")
 
     def __bool__(self) -> bool:
         raise _refused(
@@ -247,7 +250,7 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
 
 
 class _NoAttribute(TraceRefused, AttributeError):
-    """So that hasattr answers, and a kernel that goes on is refused with its line."""
+    """For what no array has: hasattr answers, and a kernel that goes on is refused with its line."""
 
 
 def common_format(arrays: Any) -> str | None:

@@ -449,6 +449,25 @@ def test_what_a_graph_cannot_hold_is_refused(name, kernel):
         trace(lambda **inputs: kernel(CALLABLES[name], *inputs.values()), INPUTS)
 
 
+@pytest.mark.parametrize(
+    ("subscripts", "a", "shape"),
+    [
+        ("i,j->", np.full(2, 1e-10, np.float32), 8),
+        ("i,i->", np.broadcast_to(np.float32(1e-10), 8), 8),
+        ("ij,j->i", np.broadcast_to(np.float32(1e-10), (2, 8)), 8),
+        ("ij,ij->", np.broadcast_to(np.float32([[1e-10], [1e-10]]), (2, 8)), (2, 8)),
+    ],
+)
+def test_the_sums_that_einsum_refuses_are_programs_of_their_own(subscripts, a, shape):
+    """NumPy sums before it multiplies: that overflows, and the sum of the products does not."""
+    b = np.full(shape, 3e38, np.float32)
+    with np.errstate(over="ignore"):
+        assert np.isinf(np.einsum(subscripts, a, b)).all()
+    assert np.isfinite(np.sum(np.multiply.outer(a, b)))
+    with pytest.raises(TraceRefused, match=r"sums by numpy\.einsum over"):
+        trace(lambda b: np.einsum(subscripts, a, b), {"b": b})
+
+
 def _options():
     for name, function in CALLABLES.items():
         if name.startswith("ufunc") or name == "numpy.einsum":

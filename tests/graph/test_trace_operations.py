@@ -181,3 +181,15 @@ def test_shapes_can_be_asked_for():
 
     assert kernel(A) is A
     trace(kernel, {"a": A})
+
+
+def test_only_arrays_with_axes_can_be_iterated():
+    """As NumPy's: a kernel may ask."""
+
+    def kernel(a):
+        assert np.iterable(a) and not np.iterable(a[0, 0])
+        assert not hasattr(a, "detach")
+        return a
+
+    assert kernel(A) is A
+    trace(kernel, {"a": A})
