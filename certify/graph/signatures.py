@@ -80,8 +80,11 @@ def rearranging(function: Callable[..., Any]) -> Callable[..., Traced]:
 
 
 def as_array(x: Any) -> Any:
-    """Python's number as an array, as functions that call `numpy.asarray` make it; other operands as they are."""
-    return np.asarray(x) if isinstance(x, int | float) else x
+    """Python's number as one of NumPy in float64, as functions that call `numpy.asarray` take it; other operands as they are.
+
+    An integer promotes as one of 64 bits, to float64.
+    """
+    return np.float64(x) if isinstance(x, int | float) and not isinstance(x, bool) else x
 
 
 def refuse_options(function: Callable[..., Any], names: list[str]) -> None:

@@ -41,6 +41,8 @@ KERNELS = {
     "einsum with a number": lambda x: np.einsum("i,->i", x.astype(SINGLE), 0.1),
     "joined with a list": lambda x: np.concatenate([x.astype(SINGLE), [0.1]]) / 3,
     "joined with a number": lambda x: np.hstack([x.astype(SINGLE), 0.1]) / 3,
+    "stacked with an integer": lambda x: np.stack([x.astype(SINGLE)[0], 1]) / 3,
+    "stacked with a truth": lambda x: np.stack([x.astype(SINGLE)[0], True]) / 3,
     "stacked with a number": lambda x: np.stack([x.astype(SINGLE)[0], 0.1]) / 3,
     # while these leave Python's numbers what they are
     "number": lambda x: x.astype(SINGLE) * 0.1,
