@@ -200,26 +200,25 @@ UFUNCS.update(
     }
 )
 REDUCTIONS.update({ufunc: _reduction(ufunc, traced) for ufunc, traced in _REDUCED.items()})
-FUNCTIONS.update(
-    {
-        np.sum: by_signature(np.sum, total, "a"),
-        np.mean: by_signature(np.mean, mean, "a"),
-        np.var: by_signature(np.var, variance, "a"),
-        np.std: by_signature(np.std, _std, "a"),
-        np.max: by_signature(np.max, extreme(maximum), "a"),
-        np.min: by_signature(np.min, extreme(minimum), "a"),
-        np.linalg.norm: by_signature(np.linalg.norm, _norm, "x"),
-        np.clip: by_signature(np.clip, _clip, "a", "a_min", "a_max", "min", "max"),
-        np.einsum: einsum,
-        np.outer: by_signature(np.outer, _outer, "a", "b", asarray=True),
-        np.trace: by_signature(np.trace, _trace, "a"),
-        np.dot: by_signature(np.dot, _dot, "a", "b", asarray=True, like=lambda a, b, out=None: None),
-        np.where: by_signature(np.where, _where, "x", "y", like=lambda condition, x=None, y=None, /: None),
-        np.zeros_like: by_signature(np.zeros_like, _zeros_like),
-        np.concatenate: by_signature(np.concatenate, _concatenate, like=_concatenated),
-        np.stack: by_signature(np.stack, _stack),
-        np.vstack: by_signature(np.vstack, _vstack),
-        np.hstack: by_signature(np.hstack, _hstack),
-        **{function: rearranging(function) for function in _REARRANGING},
-    }
-)
+_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    np.sum: by_signature(np.sum, total, "a"),
+    np.mean: by_signature(np.mean, mean, "a"),
+    np.var: by_signature(np.var, variance, "a"),
+    np.std: by_signature(np.std, _std, "a"),
+    np.max: by_signature(np.max, extreme(maximum), "a"),
+    np.min: by_signature(np.min, extreme(minimum), "a"),
+    np.linalg.norm: by_signature(np.linalg.norm, _norm, "x"),
+    np.clip: by_signature(np.clip, _clip, "a", "a_min", "a_max", "min", "max"),
+    np.einsum: einsum,
+    np.outer: by_signature(np.outer, _outer, "a", "b", asarray=True),
+    np.trace: by_signature(np.trace, _trace, "a"),
+    np.dot: by_signature(np.dot, _dot, "a", "b", asarray=True, like=lambda a, b, out=None: None),
+    np.where: by_signature(np.where, _where, "x", "y", like=lambda condition, x=None, y=None, /: None),
+    np.zeros_like: by_signature(np.zeros_like, _zeros_like),
+    np.concatenate: by_signature(np.concatenate, _concatenate, like=_concatenated),
+    np.stack: by_signature(np.stack, _stack),
+    np.vstack: by_signature(np.vstack, _vstack),
+    np.hstack: by_signature(np.hstack, _hstack),
+    **{function: rearranging(function) for function in _REARRANGING},
+}
+FUNCTIONS.update(_FUNCTIONS)

@@ -45,7 +45,9 @@ REDUCED = [
     invalid(lambda f, x, y, q, v, s: f(x, other=1)),
 ]
 EXTREME = [*REDUCED, invalid(lambda f, x, y, q, v, s: f(x[:, :0], 1)), invalid(lambda f, x, y, q, v, s: f(x[:0]))]
-EMPTY = [lambda f, x, y, q, v, s: (f(x, 0, None), f(x[:, :0], 1), f(x[:0]), f(x[:0], axis=(0, 1), keepdims=True))]
+EMPTY = [
+    lambda f, x, y, q, v, s: (f(x, 0, None, None, True), f(x[:, :0], 1), f(x[:0]), f(x[:0], axis=(0, 1), keepdims=True))
+]
 SPREAD = [
     lambda f, x, y, q, v, s: (f(x, ddof=1), f(x, 1, ddof=2), f(x, (0, 2), None, None, 3), f(x, ddof=-2)),
     lambda f, x, y, q, v, s: (f(x, 0, None, None, 1, True), f(x, ddof=np.int8(1))),
@@ -344,6 +346,8 @@ SAME = {
         invalid(lambda f, x, *a: f(x, "no")),
     ],
 }
+for name in ("numpy.max", "numpy.min", "ndarray.max", "ndarray.min"):
+    SAME[name] = [*SAME[name], lambda f, x, *a: f(x, 0, None, True)]
 for name in ("numpy.var", "numpy.std", "ndarray.var", "ndarray.std"):
     SAME[name] = [*SAME[name], *SPREAD]
 for name in ("numpy.sum", "ndarray.sum"):
