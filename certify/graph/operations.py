@@ -196,7 +196,7 @@ UFUNCS.update(
         np.negative: negative,
         np.positive: handed_on,
         np.square: lambda a: multiply(a, a),
-        np.power: power,
+        np.power: lambda a, b: handed_on(power(a, b)),  # the ones of x**0 are of its format
     }
 )
 REDUCTIONS.update({ufunc: _reduction(ufunc, traced) for ufunc, traced in _REDUCED.items()})

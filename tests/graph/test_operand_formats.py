@@ -45,6 +45,7 @@ KERNELS = {
     "stacked with a truth": lambda x: np.stack([x.astype(SINGLE)[0], True]) / 3,
     "stacked with a number": lambda x: np.stack([x.astype(SINGLE)[0], 0.1]) / 3,
     # while these leave Python's numbers what they are
+    "ones of a power": lambda x: x.astype(SINGLE) ** 0 / 3,
     "number": lambda x: x.astype(SINGLE) * 0.1,
     "number in where": lambda x: np.where(ROW, x.astype(SINGLE), 0.1) / 3,
     "number in clip": lambda x: np.clip(x.astype(SINGLE), 0.2, 0.5) / 3,
