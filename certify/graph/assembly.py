@@ -92,7 +92,7 @@ class Assembler:
         own = self._formats.get(name, -2) if name else -1
         return np.asarray((ids != ZERO) & (self._formats_by_node(ids) != own))
 
-    def _formats_by_node(self, ids: Ids) -> Ids:
+    def _formats_by_node(self, ids: Ids) -> npt.NDArray[np.int64]:
         return self._format.at(self._start.below(ids), -1)  # -1: an input
 
     def is_rounded(self, ids: Ids) -> npt.NDArray[np.bool_]:

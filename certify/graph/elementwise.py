@@ -162,7 +162,8 @@ class Lanes:
         a, b = settled(a), settled(b)
         if a.shape != shape or b.shape != shape:
             a, b = (x.moved(lambda array: np.broadcast_to(array, shape)) for x in (a, b))
-        self.a, self.b, self.a_known, self.b_known = (x.ravel() for x in (a.ids, b.ids, a.known, b.known))
+        self.a, self.b = a.ids.ravel(), b.ids.ravel()
+        self.a_known, self.b_known = a.known.ravel(), b.known.ravel()
         self.known_a, self.known_b = self.a == KNOWN, self.b == KNOWN
         self.place = here()
         self.open = np.ones(self.a.shape, dtype=np.bool_)

@@ -50,7 +50,7 @@ class ProgramDtype:
             "the format of the program is chosen later: give the number as an argument of the kernel, or name a dtype",
         )
 
-    __eq__ = __ne__ = __hash__ = _asked  # type: ignore[assignment]
+    __eq__ = __ne__ = __hash__ = _asked
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
