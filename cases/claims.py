@@ -218,13 +218,13 @@ def range_claim(subject: Subject, analysis: Analysis, values: Mapping[str, Any])
         place, limit = subject.graph.describe(named), analysis.running.limit_of(named)
         verdict, reason = (
             Verdict.UNDECIDED,
-            f"{place} may overflow ({subject.graph.operation_of(named)}): its enclosure passes {limit:g}",
+            f"{place} may overflow{subject.graph.operation_of(named)}: its enclosure passes {limit:g}",
         )
         if analysis.running.refusal(named):
             # a division by zero or a root of a negative number is not defined, which is no overflow
             reason = f"{NOT_DEFINED}: {analysis.running.why(named)}"
         elif node is not None:
-            verdict, reason = Verdict.REFUTED, f"{place} overflows ({subject.graph.operation_of(node)})"
+            verdict, reason = Verdict.REFUTED, f"{place} overflows{subject.graph.operation_of(node)}"
             layer, register = layer_and_register(subject.graph, node)
             witness = {"layer": layer, "register": register, **values}
     return Claim(
