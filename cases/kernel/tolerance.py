@@ -261,7 +261,8 @@ def without_bound(traced: TracedKernel, bounds: Bounds, names: Iterable[str]) ->
             ), "give inputs at which the operation is defined, or guard it with numpy.where or maximum"
         if node is None:
             return bounds.why(risk), wider
-        return f"{traced.graph.describe(node)} overflows: it passes {bounds.limit_of(node):g}", wider
+        remedy = wider if node != ZERO else "use a wider format"
+        return f"{bounds.describe(node)} overflows: it passes {bounds.limit_of(node):g}", remedy
     for name in names:
         place = bounds.unbounded(name)
         if place:

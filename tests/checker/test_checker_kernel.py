@@ -9,7 +9,7 @@ import json
 import numpy as np
 import pytest
 from certify.cases.kernel.report import kernel_report
-from checker_reports import alone, changed, claim_of, findings
+from checker_reports import alone, changed, claim_of, findings, kernel_of
 
 from certify.arithmetic import format_named
 from certify.checker import Beyond, Rejected
@@ -60,6 +60,38 @@ def test_every_claim_is_proved_again(made):
     found = findings(report, state, files)
     assert {c["id"]: c["verdict"] for c in report["claims"]} == {f.id: f.verdict for f in found.values()}
     assert {"certified", "refuted", "undecided"} == {f.verdict for f in found.values()}
+
+
+@pytest.mark.parametrize("order", ["serial", "any-order"])
+@pytest.mark.parametrize("name", ["p=3,emin=-4,emax=5", "p=3,emin=-4,emax=5,saturate", "float16"])
+def test_known_numbers_of_outputs_may_overflow(name, order):
+    """60 is no number of a format whose largest is 56: refuted at that output, and no report may say anything else of it."""
+    mask = np.array([True, False])
+    made = kernel_of(
+        lambda x: {"x": x * x, "known": np.where(mask, x, 60.0)},
+        {"x": np.ones(2)},
+        formats=name,
+        order=order,
+        radius=0.25,
+    )
+    report, state, files = made
+    fits = name == "float16"
+    assert {f.verdict for f in findings(*made).values()} == ({"certified"} if fits else {"refuted", "undecided"})
+    good = kernel_of(lambda x: {"x": x * x, "known": x}, {"x": np.ones(2)}, formats=name, order=order, radius=0.25)[0]
+    for region in ("point", "ball"):
+        claim = f"range/{name}/{order}/{region}"
+        if fits:
+            assert 60 <= float.fromhex(claim_of(report, claim)["bounds"]["max_magnitude"]) <= 60.001
+            bad = [changed(report, claim, "bounds", "max_magnitude", to="0x1.dffp+5")]
+        else:
+            witness = claim_of(report, claim)["witness"]
+            assert (witness["layer"], witness["register"]) == ("", "known")
+            bad = [changed(report, claim, "witness", "register", to=other) for other in ("x", "", "0")]
+            for kind in ("range", "rounding"):
+                bad.append({**report, "claims": [claim_of(good, f"{kind}/{name}/{order}/{region}")]})
+        for tampered in bad:
+            (about,) = (c for c in tampered["claims"] if c["id"] == claim or len(tampered["claims"]) == 1)
+            assert findings(alone(tampered, about["id"]), state, files)[about["id"]].verdict == "rejected"
 
 
 @pytest.mark.parametrize("name", FORMATS)
