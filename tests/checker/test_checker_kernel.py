@@ -94,6 +94,43 @@ def test_known_numbers_of_outputs_may_overflow(name, order):
             assert findings(alone(tampered, about["id"]), state, files)[about["id"]].verdict == "rejected"
 
 
+@pytest.mark.parametrize("order", ["serial", "any-order"])
+def test_digits_are_no_more_than_the_bound_leaves(order):
+    """Of each method's claims, of several outputs the fewest; a tenth less is not refused, and nothing but a number is one."""
+
+    def outputs(x):
+        return {"y": x * x - 0.3 * x, "z": np.sum(x), "known": np.array([0.5, 0.0]), "zero": x * 0}
+
+    inputs = {"x": np.array([0.7, 3.0, 5.0])}
+    report, state, files = kernel_of(outputs, inputs, formats="float16", order=order, bound="adjoint", radius=0.1)
+    name = f"rounding/float16/{order}/point"
+    shown = claim_of(report, name)["display"]
+    assert 2.0 < float(shown["digits_worst"]) <= float(shown["digits_norm"]) < 4.0
+    for key in ("digits_norm", "digits_worst"):
+        fewer, more = (f"{float(shown[key]) + change:.1f}" for change in (-0.1, 0.2))
+        assert (
+            findings(alone(changed(report, name, "display", key, to=fewer), name), state, files)[name].verdict
+            == "certified"
+        )
+        for about in (name, f"{name}/majorant", f"{name}/adjoint"):
+            for text in (more, "12.0", "exact", "9999.9", "-1.0", "1e3", "nan", "1.05"):
+                bad = alone(changed(report, about, "display", key, to=text), about)
+                assert findings(bad, state, files)[about].verdict == "rejected", (about, text)
+        ball = f"rounding/float16/{order}/ball"
+        bad = alone(changed(report, ball, "display", key, to="0.0"), ball)
+        assert findings(bad, state, files)[ball].verdict == "rejected"
+
+
+def test_exact_kernels_have_exact_digits():
+    """Errors are 0 and so are entries; where all entries are 0 there are no digits."""
+    report, state, files = kernel_of(lambda x: 2 * x, {"x": np.array([0.5, 0.0])}, formats="float16")
+    name = "rounding/float16/serial/point"
+    assert claim_of(report, name)["display"]["digits_worst"] == "exact"
+    assert findings(report, state, files)[name].verdict == "certified"
+    report, state, files = kernel_of(lambda x: 2 * x, {"x": np.zeros(2)}, formats="float16")
+    assert "digits_worst" not in claim_of(report, name)["display"]
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_graph_file_is_the_program(name):
     """The same bits in every format, outputs of known numbers included, and the same number of operations."""
