@@ -71,6 +71,11 @@ class Format:
         fits = self.precision >= other.precision and self.largest >= other.largest
         return fits and self.quantum <= other.quantum and least <= least_other
 
+    def holds_scale(self, exponent: int) -> bool:
+        """Whether 2**exponent and its reciprocal are numbers of the format."""
+        least = self.emin if self.flush else self.emin - self.precision + 1
+        return least <= -abs(exponent) and abs(exponent) <= self.emax
+
 
 def odd(x: Fraction) -> float:
     """x rounded to odd: exact, or the neighbour in binary64 whose last bit is 1."""
