@@ -11,6 +11,7 @@ import pytest
 from certify.cases.kernel.report import kernel_report
 from checker_reports import alone, changed, claim_of, findings, kernel_of
 
+from certify import InputRejected, cast, precision
 from certify.arithmetic import format_named
 from certify.checker import Beyond, Rejected
 from certify.checker.program import from_file, inputs_of
@@ -129,6 +130,25 @@ def test_exact_kernels_have_exact_digits():
     assert findings(report, state, files)[name].verdict == "certified"
     report, state, files = kernel_of(lambda x: 2 * x, {"x": np.zeros(2)}, formats="float16")
     assert "digits_worst" not in claim_of(report, name)["display"]
+
+
+@pytest.mark.parametrize("order", ["serial:float32", "any-order:float32", "blocked(2):float32"])
+@pytest.mark.parametrize("name", ["float64", "float16", "bfloat16"])
+def test_accumulators_hold_the_formats_of_sums(name, order):
+    """Sums in float16 are added in float32 whatever the program's format: all is proved again. Sums in float64 are not."""
+
+    def sums(A, x):
+        with precision("float16"):
+            y = A @ x
+        return {"y": y, "s": np.sum((x * x).astype(np.float16))}
+
+    inputs = {"A": INPUTS["A"], "x": INPUTS["x"] / 8}
+    report, state, files = kernel_of(sums, inputs, formats=name, order=order, radius=2.0**-12, center="x")
+    assert {f.verdict for f in findings(report, state, files).values()} == {"certified"}
+    rounded = f"every total is rounded once to {name}, or to the format that its operation is marked with"
+    assert f"products are added in float32, {rounded}" in report["claims"][0]["assumptions"]
+    with pytest.raises(InputRejected, match="accumulator float32 cannot hold every number of float64"):
+        kernel_of(lambda x: {"s": np.sum(cast(x, "float64") * 1.5)}, {"x": inputs["x"]}, formats="float64", order=order)
 
 
 @pytest.mark.parametrize("name", FORMATS)
