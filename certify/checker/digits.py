@@ -9,6 +9,7 @@ from math import inf
 
 from certify.checker.document import Claim, Rejected, number, shown
 from certify.checker.rounding import Running
+from certify.checker.setting import POINT
 
 _DIGITS = re.compile(r"(0|[1-9][0-9]{0,3})\.([0-9])", re.ASCII)
 
@@ -24,7 +25,7 @@ def require_digits(claim: Claim, bounds: Running, names: dict[str, str]) -> None
     """
     if not any(key.startswith("digits_") for key in claim["display"]):
         return
-    if claim["parameters"]["region"] != {"kind": "point"}:
+    if claim["parameters"]["region"] != POINT:
         raise Rejected("it displays digits, which are of a point")
     outputs = {bound: list(_entries(bounds, name)) for bound, name in names.items()}
     sure = {bound: [e for e in entries if e[0] > e[2]] for bound, entries in outputs.items()}

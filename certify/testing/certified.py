@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certify.arithmetic import Format, format_named
+from certify.arithmetic.enclosure import step_up
 from certify.arithmetic.libm import Libm
 from certify.cases.claims import published_eps
 from certify.cases.kernel import (
@@ -104,7 +105,7 @@ def assert_certified(
         if not (np.isfinite(norm) and norm <= limits[name])
     ]
     for name, limit in units.items():
-        share = certified.error[name] / _spacing(bounds, name)
+        share = _in_units(certified.error[name], _spacing(bounds, name))
         if not (share <= limit).all():
             largest = float(share.max())
             shortfalls.append(
@@ -168,6 +169,12 @@ def _spacing(bounds: Bounds, name: str) -> NDArray[np.float64]:
     low, high = (choose(*ends) for choose, ends in zip((np.minimum, np.maximum), ranges, strict=True))
     least = np.maximum(np.maximum(low, -high), format.min_normal)
     return np.asarray(np.ldexp(1.0, np.frexp(least)[1] - format.precision))
+
+
+def _in_units(error: NDArray[np.float64], spacing: NDArray[np.float64]) -> NDArray[np.float64]:
+    """error / spacing, rounded up: exact but for what underflows, as a spacing is a power of two."""
+    share = error / spacing
+    return np.where(share * spacing < error, step_up(share), share)
 
 
 def _origin(bounds: Bounds, name: str, sizes: NDArray[np.float64]) -> str:

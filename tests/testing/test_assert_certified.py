@@ -17,6 +17,7 @@ import certify
 from certify import InputRejected, TraceRefused, kernel_report
 from certify.rounding.posterior import computed, error, exact
 from certify.testing import Certified, assert_certified
+from certify.testing.certified import _in_units
 
 
 def mlp(x: Any, A: Any, B: Any) -> Any:
@@ -172,6 +173,12 @@ def test_units_are_never_larger_than_those_of_the_exact_result(format: str) -> N
             assert_certified(lambda x, y: x * x - y * y, {"x": x, "y": y}, ulps=float(units) * 0.999, format=format)
         passed += 1
     assert passed > 10
+
+
+def test_a_share_that_underflows_is_not_nothing() -> None:
+    """A subnormal error in units of 2**100 is more than 0 of them; others are exact."""
+    shares = _in_units(np.array([2.0**-1074, 3.0, 0.0]), np.array([2.0**100, 0.25, 1.0]))
+    assert shares.tolist() == [2.0**-1074, 12.0, 0.0]
 
 
 def test_on_a_ball() -> None:
