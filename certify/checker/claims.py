@@ -80,7 +80,7 @@ def check_rounding(claim: Claim, context: Context) -> Finding:
             if method == "adjoint" and claimed < own[bound]:
                 raise Beyond("the adjoint bounds of this checker, of the whole region at once, do not reach it")
         require_upper(claim, bound, own[bound])
-    require_digits(claim, s.bounds(), names if s.of_kernel else {"eps_W": "W"})
+    require_digits(claim, s.bounds(), {name: own[bound] for bound, name in names.items() if s.of_kernel or name == "W"})
     return proved(claim, **own)
 
 

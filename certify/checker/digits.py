@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from math import inf
 
-from certify.checker.document import Claim, Rejected, number, shown
+from certify.checker.document import Claim, Rejected, shown
 from certify.checker.rounding import Running
 from certify.checker.setting import POINT
 
@@ -16,8 +16,8 @@ _DIGITS = re.compile(r"(0|[1-9][0-9]{0,3})\.([0-9])", re.ASCII)
 Entry = tuple[float, float, float]  # at least, at most, and how far the computed number is from the exact one
 
 
-def require_digits(claim: Claim, bounds: Running, names: dict[str, str]) -> None:
-    """The digits displayed are at most those of some output: `names` are its outputs, by the names of their bounds.
+def require_digits(claim: Claim, bounds: Running, eps: dict[str, Fraction]) -> None:
+    """The digits displayed are no more than are proved here: `eps` are bounds of the error of outputs, by their names.
 
     With |x| the norm of an output, computed or exact, there are at most log10(|x| / eps) digits of the norm; of the worst
     entry at most log10(|x_k| / E_k), whichever entry k that is not 0. Entries and norms are enclosed here, and the larger end
@@ -27,11 +27,11 @@ def require_digits(claim: Claim, bounds: Running, names: dict[str, str]) -> None
         return
     if claim["parameters"]["region"] != POINT:
         raise Rejected("it displays digits, which are of a point")
-    outputs = {bound: list(_entries(bounds, name)) for bound, name in names.items()}
-    sure = {bound: [e for e in entries if e[0] > e[2]] for bound, entries in outputs.items()}
-    counted = {bound: entries for bound, entries in outputs.items() if sure[bound]} or outputs
-    norms = {bound: sum((Fraction(e[1]) + Fraction(e[2])) ** 2 for e in entries) for bound, entries in counted.items()}
-    squares = [(norm, number(claim["bounds"][bound]) ** 2) for bound, norm in norms.items() if norm]
+    outputs = {name: list(_entries(bounds, name)) for name in eps}
+    sure = {name: [e for e in entries if e[0] > e[2]] for name, entries in outputs.items()}
+    counted = {name: entries for name, entries in outputs.items() if sure[name]} or outputs
+    norms = {name: sum((Fraction(e[1]) + Fraction(e[2])) ** 2 for e in entries) for name, entries in counted.items()}
+    squares = [(Fraction(norm), eps[name] ** 2) for name, norm in norms.items() if norm]
     _require(claim, "digits_norm", squares)
     every = [e for entries in (sure if any(sure.values()) else outputs).values() for e in entries if e[1]]
     # quotients are rounded, so which one is the least is known to two roundings
@@ -62,4 +62,4 @@ def _require(claim: Claim, name: str, squares: list[tuple[Fraction, Fraction]]) 
     tenths = int(match[1] + match[2]) if match else None
     for size, error in squares:
         if error and (tenths is None or (tenths and 10**tenths * error**5 > size**5)):
-            raise Rejected(f"{name} is displayed as {text}, which is more than the bound leaves")
+            raise Rejected(f"{name} is displayed as {text}, which is more than what is proved leaves")
