@@ -21,8 +21,9 @@ from certify.arithmetic.libm import Libm
 from certify.certificate import Claim, Verdict, decimal_up, to_hex
 from certify.certificate.claims import NOT_DEFINED
 from certify.errors import InputRejected
-from certify.graph import Graph, evaluate
+from certify.graph import ZERO, Graph, evaluate
 from certify.rounding import Adjoint, Bounds, Range, Region, adjoint, majorant, range_test, running
+from certify.rounding.bounds import known_overflow
 
 #: Methods of rounding claims on which no verdict rests: they stand beside the running bounds.
 FOR_COMPARISON = ("majorant", "adjoint")
@@ -199,7 +200,7 @@ def _obstacle(analysis: Analysis) -> str:
         return "the bound is larger than any binary64 number"
     if bounds.refusal(risk):
         return f"{NOT_DEFINED}: {bounds.why(risk)}"
-    return f"an overflow is not excluded: {analysis.tested.place or bounds.graph.describe(risk)}"
+    return f"an overflow is not excluded: {analysis.tested.place or bounds.describe(risk)}"
 
 
 def range_claim(subject: Subject, analysis: Analysis, values: Mapping[str, Any]) -> Claim:
@@ -215,7 +216,7 @@ def range_claim(subject: Subject, analysis: Analysis, values: Mapping[str, Any])
     if risk is not None:
         node = first_overflow(subject.graph, format, subject.inputs)
         named = risk if node is None else node
-        place, limit = subject.graph.describe(named), analysis.running.limit_of(named)
+        place, limit = analysis.running.describe(named), analysis.running.limit_of(named)
         verdict, reason = (
             Verdict.UNDECIDED,
             f"{place} may overflow{subject.graph.operation_of(named)}: its enclosure passes {limit:g}",
@@ -224,8 +225,9 @@ def range_claim(subject: Subject, analysis: Analysis, values: Mapping[str, Any])
             # a division by zero or a root of a negative number is not defined, which is no overflow
             reason = f"{NOT_DEFINED}: {analysis.running.why(named)}"
         elif node is not None:
-            verdict, reason = Verdict.REFUTED, f"{place} overflows{subject.graph.operation_of(node)}"
-            layer, register = layer_and_register(subject.graph, node)
+            operation = subject.graph.operation_of(node) if node != ZERO else f" (it passes {limit:g})"
+            verdict, reason = Verdict.REFUTED, f"{place} overflows{operation}"
+            layer, register = _layer_and_register(analysis.running, node)
             witness = {"layer": layer, "register": register, **values}
     return Claim(
         id=_id(subject, analysis, "range", ""),
@@ -276,15 +278,23 @@ def growth(bounds: Bounds) -> list[list[str]]:
 
 
 def first_overflow(graph: Graph, format: Format, inputs: Mapping[str, npt.ArrayLike]) -> int | None:
-    """The first node, inputs included, whose float is not finite when the program runs from `inputs`; None if there is none."""
+    """The first node, inputs included, whose float is not finite when the program runs from `inputs`; None if there is none.
+
+    ZERO if there is none but a known number of an output overflows.
+    """
     ieee = Ieee(format, infinities=True)  # which computes the same up to the first overflow
     given = {block.name: ieee.constant(np.asarray(inputs[block.name], dtype=np.float64)) for block in graph.inputs}
     finite = np.isfinite(evaluate(one_program(graph), ieee, given))
-    return None if finite.all() else int(np.argmin(finite))
+    if not finite.all():
+        return int(np.argmin(finite))
+    return ZERO if known_overflow(graph, format) else None
 
 
-def layer_and_register(graph: Graph, node: int) -> tuple[str, str]:
-    """Where `node` is computed; of an input, an empty layer and its name."""
+def _layer_and_register(bounds: Bounds, node: int) -> tuple[str, str]:
+    """Where `node` is computed; of an input, or an output whose known numbers overflow, an empty layer and its name."""
+    graph = bounds.graph
+    if node == ZERO:
+        return "", known_overflow(graph, bounds.format)
     place = graph.place_of(node)
     if place is not None:
         return place.layer, place.register

@@ -31,13 +31,14 @@ def one_program(graph: Graph) -> Graph:
 
 def program_assumptions(format: Format, order: str | None, own: Iterable[str] = ()) -> list[str]:
     """What every claim about a program takes for granted about its arithmetic; `own` are the formats of single instructions."""
-    model = order_named(order or "serial")
+    own, model = tuple(own), order_named(order or "serial")
     sums = {
         "any-order": "sums are evaluated in any order, with or without fused multiply-add",
         "fma": "sums are evaluated in the order serial, every product fused into the sum",
     }
     unfused = f"sums are evaluated in the order {replace(model, accumulator='').name}, without fused multiply-add"
-    wider = [f"products are added in {model.accumulator}, every total is rounded once to {format.name}"]
+    marked = ", or to the format that its operation is marked with" if own else ""
+    wider = [f"products are added in {model.accumulator}, every total is rounded once to {format.name}{marked}"]
     return [
         _described(format),
         *(f"operations marked as such are in {_described(format_named(name))}" for name in own),

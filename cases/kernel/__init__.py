@@ -6,7 +6,7 @@ from .arrays import binary64, family_of
 from .kernel import Kernel, TracedKernel, trace_kernel
 from .origins import Origin, origins
 from .pairs import Pair
-from .reference import enclosed, sharply
+from .reference import enclosed, exact_range, sharply
 from .report import KernelReport, kernel_report, report_on, write_kernel_report
 from .tolerance import Tolerance, chosen_order, program, tolerance, tolerance_between, without_bound
 from .tuned import TunedKernel, tuned
@@ -22,6 +22,7 @@ __all__ = [
     "binary64",
     "chosen_order",
     "enclosed",
+    "exact_range",
     "family_of",
     "kernel_report",
     "origins",

@@ -16,6 +16,7 @@ from certify.cases.claims import (
     point_region,
     program_claims,
 )
+from certify.cases.digits import digits_left, digits_shown
 
 from certify.arithmetic import Format
 from certify.arithmetic.libm import Libm
@@ -96,21 +97,18 @@ def _observed(analysis: Analysis, trials: Trials) -> dict[str, Any]:
 
 
 def _digits(analysis: Analysis) -> dict[str, str]:
-    """At a point, the decimal digits that the bound leaves: of the norms of the outputs, and of their entries; the fewest."""
+    """At a point, the decimal digits that the bounds leave: of the norms of the outputs, and of their entries; the fewest.
+
+    Of an entry that may be 0 and may not, none.
+    """
     if not analysis.in_range or analysis.where["kind"] != "point":
         return {}
     bounds = analysis.running
-    norms, entries = [], []
+    found = []
     for name, out in bounds.graph.outputs.items():
-        size = np.abs(np.where(out.ids == ZERO, out.known, bounds.low[out.ids]))
-        nonzero = size > 0
+        low, high = (np.where(out.ids == ZERO, out.known, ends[out.ids]) for ends in (bounds.low, bounds.high))
+        size = np.maximum(np.maximum(low, -high), 0.0)
+        nonzero = np.maximum(-low, high) > 0
         if nonzero.any():
-            with np.errstate(divide="ignore"):
-                norm = np.log10(size.max()) + np.log10(np.linalg.norm(size / size.max()))  # its square may overflow
-                norms.append(float(norm - np.log10(bounds.norm_of(name))))
-                entries.append(float(np.min(np.log10(size[nonzero]) - np.log10(bounds.error_of(name)[nonzero]))))
-    return {"digits_norm": _floor(min(norms)), "digits_worst": _floor(min(entries))} if norms else {}
-
-
-def _floor(digits: float) -> str:
-    return "exact" if np.isposinf(digits) else f"{max(np.floor(digits * 10) / 10, 0.0):.1f}"
+            found.append(digits_left(size, nonzero, bounds.norm_of(name), bounds.error_of(name)))
+    return digits_shown(found)

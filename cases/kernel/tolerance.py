@@ -8,7 +8,7 @@ what their enclosures in binary64 allow, unless they are said to be the same fun
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -122,7 +122,8 @@ def tolerance(
     output : the one output to bound; all, if None.
     lower, upper : a box of inputs, by name: the bound holds for all between; inputs that are not named stay as they are.
     center, radius : a Frobenius ball of inputs, as for `kernel_report`.
-    representable : of a box or ball, only the inputs that are numbers of the format, which conversion does not change.
+    representable : of a box or ball, only the inputs that are numbers of the format, which conversion does not change. To a
+        second format they are converted at a cost, unless it has all numbers of the first.
     libm : how accurate exp, log, tanh and sigmoid are assumed to be: the name of a library (`certify.arithmetic.libm.library`)
         or a `certify.Libm`. None: what is published of NumPy, or of torch if an input is a tensor of torch.
 
@@ -145,7 +146,7 @@ def tolerance(
             _assumptions(bounds),
         )
     reference = trace_kernel(kernel, inputs, order="any-order", variables=variables)
-    second = proved(reference, golden, region, library, names)
+    second = proved(reference, golden, _converted(region, bounds.format, golden), library, names)
     return _between(traced, bounds, reference, second, names, {name: np.zeros(()) for name in names}, ())
 
 
@@ -202,7 +203,8 @@ def tolerance_between(
             )
     library = family_of(inputs) if libm is None else libm
     a = proved(first, format, region, library, names)
-    b = proved(second, format if format_b is None else format_b, region, library, names)
+    other = format if format_b is None else format_b
+    b = proved(second, other, _converted(region, a.format, other), library, names)
     if same_function or kernel_a is kernel_b:
         apart = {name: np.zeros(()) for name in names}
         given = (f"{first.name} and {second.name} are the same function in exact arithmetic",) * (
@@ -238,6 +240,12 @@ def proved(
     return bounds
 
 
+def _converted(region: Region, format: Format, other: str | Format) -> Region:
+    """The region for a second program: numbers of the first one's format are numbers of its own only if that has them all."""
+    own = other if isinstance(other, Format) else format_named(other)
+    return replace(region, representable=region.representable and own.contains(format))
+
+
 def without_bound(traced: TracedKernel, bounds: Bounds, names: Iterable[str]) -> tuple[str, str] | None:
     """Why these outputs have no bound, and what to do about it; None if they have one.
 
@@ -253,7 +261,8 @@ def without_bound(traced: TracedKernel, bounds: Bounds, names: Iterable[str]) ->
             ), "give inputs at which the operation is defined, or guard it with numpy.where or maximum"
         if node is None:
             return bounds.why(risk), wider
-        return f"{traced.graph.describe(node)} overflows: it passes {bounds.limit_of(node):g}", wider
+        remedy = wider if node != ZERO else "use a wider format"
+        return f"{bounds.describe(node)} overflows: it passes {bounds.limit_of(node):g}", remedy
     for name in names:
         place = bounds.unbounded(name)
         if place:

@@ -50,7 +50,7 @@ def _errors(context: Context, kernel: CaseKernel, format: Format) -> tuple[list[
             bounds = running(traced.graph, format, region, libm=kernel.libm)
             risk = bounds.first_overflow()
             if risk is not None:
-                return found, f"in layer {len(found) + 1} nothing is proved of {bounds.graph.describe(risk)}"
+                return found, f"in layer {len(found) + 1} nothing is proved of {bounds.describe(risk)}"
             off = Fraction(round_up(factor * off + Fraction(float(bounds.norm_of("0")))))
             found.append(off)
     return found, ""

@@ -22,6 +22,7 @@ from certify.cases.claims import (
     point_region,
     program_claims,
 )
+from certify.cases.digits import digits_left, digits_shown
 from certify.cases.probable import probable_claim
 from certify.cases.programs import one_program
 from numpy.typing import NDArray
@@ -232,15 +233,5 @@ def _wording(where: str) -> Wording:
 def _digits(bounds: Bounds, exact_W: NDArray[Any]) -> dict[str, str]:
     """Decimal digits of W that the bound leaves: of its norm, and of its worst nonzero entry."""
     W = np.abs(exact_W.astype(np.float64))
-    errors = bounds.error_of("W")
     nonzero = W > 0
-    if not nonzero.any():
-        return {}
-    with np.errstate(divide="ignore"):
-        norm = np.log10(np.linalg.norm(W)) - np.log10(bounds.norm_of("W"))
-        worst = np.min(np.log10(W[nonzero]) - np.log10(errors[nonzero]))
-    return {"digits_norm": _floor(norm), "digits_worst": _floor(worst)}
-
-
-def _floor(digits: float) -> str:
-    return "exact" if np.isposinf(digits) else f"{max(np.floor(digits * 10) / 10, 0.0):.1f}"
+    return digits_shown([digits_left(W, nonzero, bounds.norm_of("W"), bounds.error_of("W"))] if nonzero.any() else [])

@@ -20,6 +20,7 @@ from certify.errors import InputRejected
 Floats = npt.NDArray[np.float64]
 _EXPONENT = np.int64(0x7FF0000000000000)  # the exponent bits: with the others cleared, 2**floor(log2 |x|)
 _AS_IEEE = 1 << 20  # stands for emin = 1 - emax
+_REACH = 400  # exponents of formats of at most 24 bits: products and their errors stay inside binary64
 
 
 class Overflow(Enum):
@@ -37,9 +38,13 @@ class Format:
     `cut` numbers are missing at the top of the last binade (e4m3 uses them for NaN). With `flush`, every result that is
     subnormal *after* rounding, conversions included, becomes a zero of its sign: no subnormal number is ever seen.
 
-    Invariant, used by the emulation and by the bounds: p <= 24 and emin, emax within +-400, or p = 53 with the exponents
-    of binary64. For p <= 24 a product of two numbers is exact in binary64 and a sum, rounded to binary64 and then to the
-    format, is correctly rounded (`certify.arithmetic.ieee`).
+    Invariant, used by the emulation and by the bounds: 2 <= p <= 24 and emin < emax within +-400, or p = 53 with the exponents
+    of binary64 and all its numbers; and 1 is a number of the format. For p <= 24 a product of two numbers is exact in
+    binary64 and a sum, rounded to binary64 and then to the format, is correctly rounded (`certify.arithmetic.ieee`).
+
+    Raises
+    ------
+    InputRejected : the invariant does not hold.
     """
 
     name: str
@@ -53,6 +58,22 @@ class Format:
     def __post_init__(self) -> None:
         if self.emin == _AS_IEEE:
             object.__setattr__(self, "emin", 1 - self.emax)
+        what = f"the format {self.name!r}"
+        if not 2 <= self.precision <= 24 and self.precision != 53:
+            raise InputRejected(f"{what} has a precision of {self.precision} bits", "use 2 to 24 bits, or float64")
+        if self.precision == 53 and (self.emin, self.emax, self.cut) != (-1022, 1023, 0):
+            raise InputRejected(f"{what} has 53 bits and not the exponents of float64", "use emin=-1022,emax=1023")
+        if self.precision < 53 and not -_REACH <= self.emin < self.emax <= _REACH:
+            raise InputRejected(
+                f"{what} has exponents {self.emin} to {self.emax}",
+                f"use emin < emax, both between -{_REACH} and {_REACH}",
+            )
+        if not self.emin <= 0 <= self.emax:
+            raise InputRejected(f"{what} does not hold the number 1", "use emin <= 0 <= emax")
+        if not 0 <= self.cut < 2 ** (self.precision - 1):
+            raise InputRejected(
+                f"{what} lacks {self.cut} numbers at the top", f"use a cut of 0 to {2 ** (self.precision - 1) - 1}"
+            )
 
     @property
     def u(self) -> float:

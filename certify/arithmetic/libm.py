@@ -1,12 +1,13 @@
 """How accurate a math library is: the assumption under which calls of exp, log, tanh and sigmoid have a bound.
 
-**Definition.** ulp(y) of a real number y in a format is 2**(max(floor(log2 |y|), emin) - p + 1), and 2**(emin - p + 1) for
-y = 0: the spacing of the format at the *exact* result y, above a power of two where y is one, and that of the subnormal
-numbers below 2**emin. A function is within U ulps if, for every number x of the format at which its exact value y is defined
-and |y| + U ulp(y) does not overflow, it returns a number r of the format with |r - y| <= U ulp(y), inside the closure of the
-function's range: [0, inf) for exp, [-1, 1] for tanh, [0, 1] for sigmoid. With flush to zero, r may become 0 where
-|r| < 2**emin. U = 0.5 stands for correctly rounded results, ties to even. Nothing else is assumed: not monotonicity, not
-symmetry, not exact values at 0 or 1.
+**Definition.** ulp(y) of a real number y in a format is 2**(max(floor(log2 |y|), emin) - p + 1), and 2**(emin - p + 1) for y
+= 0: the spacing of the format at the *exact* result y, above a power of two where y is one, and that of the subnormal numbers
+below 2**emin. A function is within U ulps if, for every number x of the format at which its exact value y is defined and |y|
++ U ulp(y) does not overflow, it returns a number r of the format with |r - y| <= U ulp(y), inside the closure of the
+function's range: [0, inf) for exp, [-1, 1] for tanh, [0, 1] for sigmoid. A format that flushes has no subnormal numbers: a
+library of it returns 0 instead of an r with |r| < 2**emin, and may do so where |r| = 2**emin; one that returns subnormal
+numbers to a program that flushes is not covered. U = 0.5 stands for correctly rounded results, ties to even. Nothing else is
+assumed: not monotonicity, not symmetry, not exact values at 0 or 1.
 
 Published figures are largest errors that were *observed*, seldom proved ones. A claim states the numbers it assumes.
 `benchmarks/libm.py` measures them.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from certify.arithmetic.formats import BINARY64, FORMATS, Format, Overflow
+from certify.arithmetic.formats import FORMATS, Format, Overflow
 from certify.errors import InputRejected
 
 _ALIASES = {
@@ -17,7 +17,6 @@ _ALIASES = {
 }
 _OWN = re.compile(r"p=(\d{1,3}),emin=(-?\d{1,5}),emax=(\d{1,5})")
 _OPTIONS = ("ftz", "saturate")
-_REACH = 400  # exponents of formats of at most 24 bits: products and their errors stay inside binary64
 _REMEDY = f"use one of {', '.join(FORMATS)}, or p=11,emin=-14,emax=15; each may end in ,ftz or ,saturate"
 
 
@@ -59,17 +58,4 @@ def _base(base: str, name: str) -> Format:
     for format in FORMATS.values():
         if replace(own, name=format.name) == format:
             return format
-    if not 2 <= precision <= 24 and precision != BINARY64.precision:
-        raise InputRejected(f"the format {name!r} has a precision of {precision} bits", "use 2 to 24 bits, or float64")
-    if precision == BINARY64.precision:
-        raise InputRejected(
-            f"the format {name!r} has 53 bits and not the exponents of float64", "use emin=-1022,emax=1023"
-        )
-    if not -_REACH <= emin < emax <= _REACH:
-        raise InputRejected(
-            f"the format {name!r} has exponents {emin} to {emax}",
-            f"use emin < emax, both between -{_REACH} and {_REACH}",
-        )
-    if not emin <= 0 <= emax:
-        raise InputRejected(f"the format {name!r} does not hold the number 1", "use emin <= 0 <= emax")
     return own

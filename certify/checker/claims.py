@@ -12,6 +12,7 @@ from flint import ctx
 from certify.checker import counts, stage
 from certify.checker.adjoint import Adjoint
 from certify.checker.curvature import Centre
+from certify.checker.digits import require_digits
 from certify.checker.document import (
     Beyond,
     Claim,
@@ -79,6 +80,7 @@ def check_rounding(claim: Claim, context: Context) -> Finding:
             if method == "adjoint" and claimed < own[bound]:
                 raise Beyond("the adjoint bounds of this checker, of the whole region at once, do not reach it")
         require_upper(claim, bound, own[bound])
+    require_digits(claim, s.bounds(), {name: own[bound] for bound, name in names.items() if s.of_kernel or name == "W"})
     return proved(claim, **own)
 
 

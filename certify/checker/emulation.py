@@ -26,16 +26,23 @@ REACH = 800.0  # beyond it exp, tanh and sigmoid round in every format as they d
 def evaluate(
     program: Program, numbers: Any, inputs: Iterable[Any], stop: int | None = None, order: Order | None = None
 ) -> tuple[list[Any], int | None]:
-    """The values of the nodes under some arithmetic, up to the first that overflows, or may; that node, or None."""
+    """The values of the nodes under some arithmetic, up to the first that overflows, or may; that node, or None.
+
+    With no stop, the known numbers of outputs are converted at the end; one that overflows counts as `Program.place` has it.
+    """
     v: list[Any] = []
+    converted = 0
     at, order = v.__getitem__, order or program.order
     try:
         for x in inputs:
             v.append(numbers.given(*x))
         for k in range(len(program.code) if stop is None else stop):
             v.append(operate(program, k, numbers, order, at))
+        for _, known in program.constants if stop is None else []:
+            numbers.given(known)
+            converted += 1
     except (Overflow, OverflowError):  # the latter of a sum that even binary64 cannot hold
-        return v, len(v)
+        return v, len(v) + converted
     return v, None
 
 

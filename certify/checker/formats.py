@@ -71,6 +71,11 @@ class Format:
         fits = self.precision >= other.precision and self.largest >= other.largest
         return fits and self.quantum <= other.quantum and least <= least_other
 
+    def holds_scale(self, exponent: int) -> bool:
+        """Whether 2**exponent and its reciprocal are numbers of the format."""
+        least = self.emin if self.flush else self.emin - self.precision + 1
+        return least <= -abs(exponent) and abs(exponent) <= self.emax
+
 
 def odd(x: Fraction) -> float:
     """x rounded to odd: exact, or the neighbour in binary64 whose last bit is 1."""
@@ -138,18 +143,18 @@ class Order:
             return halves(terms)
         return reduce(plus, [reduce(plus, terms[k : k + self.size]) for k in range(0, len(terms), self.size)])
 
-    def words(self, format: Format) -> list[str]:
-        """What a claim assumes of sums."""
+    def words(self, format: Format, mixed: bool) -> list[str]:
+        """What a claim assumes of sums, in a program where operations have formats of their own if it is `mixed`."""
         order = self.name.split(":")[0]
         sums = f"sums are evaluated in the order {order}, without fused multiply-add"
         if self.kind == "any-order":
             sums = "sums are evaluated in any order, with or without fused multiply-add"
         if self.kind == "fma":
             sums = "sums are evaluated in the order serial, every product fused into the sum"
-        wide = self.accumulator
-        return [sums] + (
-            [f"products are added in {wide.name}, every total is rounded once to {format.name}"] if wide else []
-        )
+        if (wide := self.accumulator) is None:
+            return [sums]
+        marked = ", or to the format that its operation is marked with" if mixed else ""
+        return [sums, f"products are added in {wide.name}, every total is rounded once to {format.name}{marked}"]
 
 
 _ORDER = re.compile(

@@ -73,9 +73,24 @@ class Program:
             n.append(good)
         return n
 
+    @cached_property
+    def constants(self) -> list[tuple[str, float]]:
+        """The known numbers of outputs but zeros, each with its output: they are converted after all operations."""
+        return [
+            (name, known)
+            for name, ids in self.outputs.items()
+            for node, known in zip(ids, self.known[name], strict=True)
+            if node < 0 and known != 0
+        ]
+
     def place(self, node: int) -> tuple[str, str]:
-        """The layer and register that compute a node; an empty layer and the name for an input."""
+        """The layer and register that compute a node; an empty layer and the name for an input, or an output's known number.
+
+        The known numbers count as nodes after all others, in the order of `constants`.
+        """
         places = [("", name) for name, support in self.inputs.items() for _ in support]
+        if node >= self.nodes:
+            return "", self.constants[node - self.nodes][0]
         return places[node] if node < len(places) else self.code[node - len(places)][2]
 
     def values(self, output: str, values: Sequence[float]) -> list[float]:

@@ -34,7 +34,7 @@ class Running:
         own = {name for *_, name in program.code if name}
         for op, _, _, exponent, name in program.code:
             held = format_named(name) if name else format
-            if op == "scale" and abs(exponent) > held.emax:
+            if op == "scale" and not held.holds_scale(exponent):
                 raise Rejected(f"the program scales by a power of two that {held.name} cannot hold")
         rules = Functions(format, ulps, program.order.kind == "any-order", mixed=bool(own))
         self.rules, self.box = rules, list(zip(lower, upper, strict=True))

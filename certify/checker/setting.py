@@ -31,8 +31,10 @@ class Setting:
         if self.program.order != self.order:
             raise Rejected(f"the graph file is not in the order {order}")
         wide = self.order.accumulator
-        if wide and not wide.holds(self.format) and any(op in ("sum", "dot") for op, *_ in self.program.code):
-            raise Beyond(f"{wide.name} does not hold every number of {name}")
+        sums = {own for op, *_, own in self.program.code if op in ("sum", "dot")} if wide else ()
+        for held in (format_named(own) if own else self.format for own in sums):
+            if wide and not wide.holds(held):
+                raise Beyond(f"{wide.name} does not hold every number of {held.name}, in which sums are rounded")
         self.radius, self.center = 0.0, next(iter(self.program.inputs))
         here = self.subject.place if self.of_kernel else context.where(k)
         self.everywhere, self.what = f"At {here}", self.subject.words if self.of_kernel else "one update"
@@ -53,7 +55,7 @@ class Setting:
             self.format.words,
             *own,
             "every operation rounds to nearest, ties to even",
-            *self.order.words(self.format),
+            *self.order.words(self.format, bool(own)),
             "the stored binary64 inputs are converted to the format by one rounding to nearest",
             *(match[0] for match in self.library),
             *([self.subject.assumption] if self.of_kernel else []),

@@ -9,9 +9,14 @@ import numpy as np
 
 from certify.arithmetic import Format, format_named
 from certify.arithmetic.dyadic import fractions
-from certify.arithmetic.libm import Libm
+from certify.arithmetic.enclosure import step_down
+from certify.arithmetic.libm import CORRECT, Libm
 from certify.graph import Graph, Op, Values
+from certify.graph.graph import Ids
+from certify.rounding.functions import RANGES
 from certify.rounding.region import Floats
+
+_FAR = 1 << 14  # beyond the exponents of every format
 
 
 class Adversary:
@@ -92,8 +97,13 @@ class Adversary:
         return format_named(name) if name else self._whole
 
     def _called(self, name: str, a: Values) -> Values:
-        exact = getattr(self._base, name)(a)
-        return self._moved(exact, 2 * self._libm.of(name, self._format) * self._half_ulp(exact))
+        """U ulps of the exact result, inside the range of the function; of a correctly rounded one half an ulp."""
+        exact, ulps = getattr(self._base, name)(a), self._libm.of(name, self._format)
+        if ulps == CORRECT:
+            return self._rounded(exact)
+        ulp = np.ldexp(1.0, np.maximum(self._exponents(exact)[0], self._format.emin) - self._format.precision + 1)
+        distance = ulp * np.where(ulp < 2.0**-1000, np.floor(ulps), ulps)  # the least may round up
+        return self._moved(exact, np.minimum(distance, self._room(name, exact)))
 
     def _rounded(self, exact: Values) -> Values:
         return self._moved(exact, np.minimum(self._half_ulp(exact), self._size(exact)))
@@ -103,18 +113,42 @@ class Adversary:
         return values
 
     def _moved(self, values: Values, distance: Floats) -> Values:
+        return self._passed(
+            np.asarray(self._base.add(values, self._base.constant(self._signs_here(values) * distance)))
+        )
+
+    def _signs_here(self, values: Values) -> Floats:
         start = self._now.start if self._now else 0
-        signs = self._signs[start : start + values.shape[-1]]
-        return self._passed(np.asarray(self._base.add(values, self._base.constant(signs * distance))))
+        return self._signs[start : start + values.shape[-1]]
 
     def _half_ulp(self, exact: Values) -> Floats:
-        _, exponent = np.frexp(self._size(exact))  # half an ulp at 2**(e - 1) <= size < 2**e is 2**(e - 1 - p)
-        last = np.maximum(exponent - 1, self._format.emin) - self._format.precision
-        return np.asarray(np.ldexp(1.0, last))
+        """Half the spacing of the format just below |y|, as in the bounds: a power of two is a number of the format."""
+        exponent, power = self._exponents(exact)
+        return np.asarray(np.ldexp(1.0, np.maximum(exponent - power, self._format.emin) - self._format.precision))
 
     def _sums(self, exact: Values) -> Floats:
-        """Sums that are subnormal or in the first normal binade are exact."""
-        return np.where(self._size(exact) >= 2 * self._format.min_normal, self._half_ulp(exact), 0.0)
+        """Sums of numbers of the format are exact up to 2**(emin + 1)."""
+        return np.where(self._size(exact) > 2 * self._format.min_normal, self._half_ulp(exact), 0.0)
+
+    def _exponents(self, values: Values) -> tuple[Ids, Ids]:
+        """floor(log2 |y|) of every y, very low for 0, and 1 where |y| is a power of two; of a ball those of its least |y|."""
+        found = np.empty((2, values.shape[-1]), dtype=np.int32)
+        lanes = zip(*(row.ravel().tolist() for row in values), strict=True) if not self._in_balls else values.tolist()
+        for k, lane in enumerate(lanes):
+            significand, exponent = lane.abs_lower().man_exp() if self._in_balls else lane
+            size = abs(int(significand))
+            top = size.bit_length() - 1 + int(exponent) if size else -_FAR
+            found[:, k] = min(max(top, -_FAR), _FAR), size > 0 and size & (size - 1) == 0
+        return found[0], found[1]
+
+    def _room(self, name: str, exact: Values) -> Floats:
+        """How far each result may move in its direction inside the range of the function, rounded down."""
+        ends, room = RANGES[name], np.full(exact.shape, np.inf)
+        upward = (self._signs_here(exact) > 0).tolist()
+        for k, (y, up) in enumerate(zip(exact.tolist(), upward, strict=True)):
+            if np.isfinite(ends[up]):
+                room[k] = float((ends[1] - y if up else y - ends[0]).lower())
+        return np.maximum(step_down(room), 0.0)
 
     def _size(self, values: Values) -> Floats:
         if self._in_balls:

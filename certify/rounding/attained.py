@@ -1,12 +1,12 @@
 """How much of a rounding bound can be reached: an adversary who chooses the direction of every rounding.
 
-The adversary obeys the same model as the bounds, |fl(y) - y| <= half an ulp of y (of a library's result, its ulps), and knows
-the gradient: it moves each operation's result as far as it may in the direction that moves the output up. The error it
-reaches is replayed in exact arithmetic (in balls, where the kernel has other operations than sums and products), and is a
-lower bound of the worst case in that model. IEEE rounding itself cannot choose; `certify.rounding.reached` finds errors that
-it does make. Both measure tightness; no certificate uses them. At a point the adversary may exceed the running bound: that
-bound knows which floats are computed there, and the adversary computes others; by a second-order share usually, by more where
-subnormals or exact cancellation matter.
+The adversary obeys the same model as the bounds, |fl(y) - y| <= half the spacing just below |y| (of a library's result, its
+ulps, inside the function's range), and knows the gradient: it moves each operation's result as far as it may in the direction
+that moves the output up. The error it reaches is replayed in exact arithmetic (in balls, where the kernel has other operations
+than sums and products), and is a lower bound of the worst case in that model. IEEE rounding itself cannot choose;
+`certify.rounding.reached` finds errors that it does make. Both measure tightness; no certificate uses them. At a point the
+adversary may exceed the running bound: that bound knows which floats are computed there, and the adversary computes others; by
+a second-order share usually, by more where subnormals or exact cancellation matter.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from flint import ctx
 
 from certify.arithmetic import BINARY64, Format, Ieee
-from certify.arithmetic.balls import Balls, middle, radius
+from certify.arithmetic.balls import Balls, middle
 from certify.arithmetic.dyadic import Dyadic, fractions
 from certify.arithmetic.libm import ONE_ULP, Libm
 from certify.graph import ZERO, Graph, Instruction, Op, Values, evaluate, lower
@@ -34,6 +34,7 @@ from certify.rounding.running import running
 
 Inputs = Mapping[str, npt.ArrayLike]
 _BITS = 600
+_LEAST = -(1 << 14)
 _ROUNDS = 4  # of turning the error of several elements into one direction
 
 
@@ -60,7 +61,6 @@ def attained(
     The program starts from `start`, by default the inputs themselves, taken as numbers of the format. The graph needs an order;
     it is lowered to single operations.
     """
-    program = lower(graph)
     program = lower(graph)
     ids = program.outputs[output].ids
     nodes = np.atleast_1d(ids[index]) if index is not None else ids[ids != ZERO].ravel()
@@ -233,8 +233,12 @@ def _replay(
 
 
 def _nearest_zero(ball: Any) -> Fraction:
-    x, r = middle(ball), radius(ball)
-    return max(abs(x) - r, Fraction(0)) * (1 if x > 0 else -1)
+    """The number of the ball that is nearest to 0, or 0 if that is far below the numbers of every format."""
+    least = ball.abs_lower()
+    significand, exponent = (int(k) for k in least.man_exp())
+    if not significand or exponent + significand.bit_length() < _LEAST:
+        return Fraction(0)
+    return middle(least) * (1 if ball > 0 else -1)
 
 
 def norm_down(errors: list[Fraction]) -> Fraction:

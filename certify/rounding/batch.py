@@ -18,7 +18,7 @@ from certify.arithmetic.libm import Libm, chosen_library
 from certify.errors import InputRejected
 from certify.graph import FormatNames, Graph, Op, Values, evaluate, order_named, output
 from certify.rounding.anyorder import EveryOrder
-from certify.rounding.bounds import Bounds
+from certify.rounding.bounds import Bounds, known_numbers
 from certify.rounding.local import ERROR, HIGH, LOW, magnitude
 from certify.rounding.region import Floats, Region
 from certify.rounding.running import Running, running
@@ -55,6 +55,8 @@ def running_batch(
                 inputs[name][ERROR] = 0.0  # as in `running`
         values = evaluate(graph, arithmetic, inputs)
         arithmetic.note(magnitude(values[..., : graph.n_inputs]))
+        for _, known in known_numbers(graph):
+            arithmetic.note(np.abs(known))
         error = np.where(np.isnan(values[ERROR]), np.inf, values[ERROR])
         largest = arithmetic.format.round(arithmetic.peaks)  # as `Running.largest_result`
         for k in range(len(part)):

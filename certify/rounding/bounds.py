@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,13 +21,26 @@ _DOMAINS = {
 }
 
 
+def known_numbers(graph: Graph) -> Iterator[tuple[str, Floats]]:
+    """The names of outputs with entries that are known numbers, not nodes, and these numbers."""
+    for name, out in graph.outputs.items():
+        if (out.ids == ZERO).any():
+            yield name, out.known[out.ids == ZERO]
+
+
+def known_overflow(graph: Graph, format: Format) -> str:
+    """The first output with a known number that overflows in its conversion to the format; empty if there is none."""
+    overflowing = (name for name, x in known_numbers(graph) if not np.isfinite(format.unbounded.round(x)).all())
+    return next(overflowing, "")
+
+
 @dataclass(frozen=True)
 class Bounds:
     """Per node: the computed value lies in [low, high] and is within `error` of the exact value, absolutely.
 
     This holds for every input of the region **if no operation overflows**; `first_overflow` tells. Arrays have shape
     (n_nodes + 1,), the last place being the structural zero. `peak` bounds the magnitude of every operation's result,
-    partial sums included. The bounds assume `libm` of the library; `assumptions` says so.
+    partial sums included, and of the known numbers in outputs. The bounds assume `libm` of the library; `assumptions` says so.
     """
 
     graph: Graph
@@ -50,9 +64,20 @@ class Bounds:
         return table[self.graph.node_formats] if largest else np.array(self.format.largest)
 
     def first_overflow(self) -> int | None:
-        """The first node that is not proved to stay finite; None if all are (and with them all partial sums)."""
+        """The first node that is not proved to stay finite; None if all are (and with them all partial sums).
+
+        ZERO, which stands for known numbers, if all nodes are and a known number in an output is none that the format can hold.
+        """
         proved = (self.low >= -self._limits) & (self.high <= self._limits)
-        return None if proved.all() else int(np.argmin(proved))
+        if not proved.all():
+            return int(np.argmin(proved))
+        return ZERO if known_overflow(self.graph, self.format) else None
+
+    def describe(self, node: int) -> str:
+        """A person's name of `node`, as of the graph; of ZERO, where `first_overflow` returns it, the output."""
+        if node == ZERO:
+            return f"a known number of output {known_overflow(self.graph, self.format)}"
+        return self.graph.describe(node)
 
     def unbounded(self, output: str) -> str:
         """Where the error of an output that does not overflow is first infinite; empty if the output has a bound.
@@ -66,8 +91,10 @@ class Bounds:
 
     def why(self, node: int) -> str:
         """What is not proved of `node`, the first one that is not proved to stay finite, and where it is computed."""
+        if node == ZERO:
+            return f"{self.describe(node)} passes {self.limit_of(node):g}"
         problem = self.refusal(node) or f"an enclosure that passes {self.limit_of(node):g}"
-        return f"{problem} at {self.graph.describe(node)}"
+        return f"{problem} at {self.describe(node)}"
 
     def refusal(self, node: int) -> str:
         """Why the operation of `node` is not proved to be defined on the region; empty if only its size may be a problem."""

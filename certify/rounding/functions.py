@@ -35,7 +35,7 @@ from certify.rounding.region import Floats
 Mask = npt.NDArray[np.bool_]
 _SAFE = 2.0**-960
 _FAR = 500.0
-_RANGES = {"exp": (0.0, np.inf), "log": (-np.inf, np.inf), "tanh": (-1.0, 1.0), "sigmoid": (0.0, 1.0)}
+RANGES = {"exp": (0.0, np.inf), "log": (-np.inf, np.inf), "tanh": (-1.0, 1.0), "sigmoid": (0.0, 1.0)}
 
 
 class Functions(Local):
@@ -164,7 +164,7 @@ class Functions(Local):
         if ulps == CORRECT:
             local = self._rounding(exact, m)
             return self._only(good, self._round(exact), m, (carried + local) * UP)
-        least, largest = _RANGES[name]
+        least, largest = RANGES[name]
         low = np.maximum(self._lowest(exact[LOW], exact[HIGH], ulps), least)
         high = np.minimum(-self._lowest(-exact[HIGH], -exact[LOW], ulps), largest)
         ends = np.stack([low, high])

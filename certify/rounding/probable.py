@@ -57,7 +57,7 @@ class Probable:
     ----------
     confidence : the probability, at least.
     elements : by output, in its shape: the bounds.
-    surely : the same for every outcome of every rounding, proved without probabilities.
+    surely : the same for every outcome of every rounding, proved without probabilities; both infinite if one may overflow.
     every_outcome : running bounds of the nodes for every outcome; its graph has a node for every addition and product.
     """
 
@@ -129,7 +129,7 @@ def probable(
             sure[at] = np.minimum(sure[at], products(linear.local, sizes))
             likely[at] = np.minimum(sure[at], _likely(linear.local, drawn, mid, sizes, deviations))
     else:
-        likely[:] = np.inf
+        sure[:] = likely[:] = np.inf
     return Probable(
         confidence=confidence,
         elements={name: _of_output(bounds, name, likely) for name in names},

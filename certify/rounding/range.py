@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from certify.arithmetic import Format, Ieee
-from certify.graph import Graph, evaluate, order_named, with_order
-from certify.rounding.bounds import Bounds
+from certify.graph import ZERO, Graph, evaluate, order_named, with_order
+from certify.rounding.bounds import Bounds, known_overflow
 from certify.rounding.region import Floats, Region
 
 
@@ -17,12 +17,13 @@ from certify.rounding.region import Floats, Region
 class Range:
     """Outcome of the range test.
 
-    `max_magnitude` is the largest number that an operation may return, whatever its format; `limit` is the largest number of
-    the program's format. Exactly one of these holds: `node` is None (proved: no operation overflows anywhere in the region,
-    and no result exceeds `max_magnitude`); `witness` names inputs of the region at which `node` overflows (refuted); or
-    neither could be shown (undecided), and `node` is the first that is not proved finite. `reason` says what is not proved
-    of it, or what
-    it does: an overflow, or an operation outside its domain, such as a division by an enclosure that contains 0.
+    `max_magnitude` is the largest number that an operation may return, whatever its format, or that an output is known to hold;
+    `limit` is the largest number of the program's format. Exactly one of these holds: `node` is None (proved: no operation
+    overflows anywhere in the region, and no result exceeds `max_magnitude`); `witness` names inputs of the region at which
+    `node` overflows (refuted); or neither could be shown (undecided), and `node` is the first that is not proved finite. ZERO
+    is the node of a known number in an output, whose conversion counts as the last operation. `reason` says what is not proved
+    of the node, or what it does: an overflow, or an operation outside its domain, such as a division by an enclosure that
+    contains 0.
     """
 
     max_magnitude: float
@@ -40,7 +41,8 @@ def range_test(bounds: Bounds, region: Region) -> Range:
     outside its domain. *Proof.* By induction over the operations, partial sums included: an operation that is not proved to be
     in its domain has infinite ends; and as long as none before it overflowed, the computed value of an operation lies
     between fl of its extreme exact values: numbers of the format or, on overflow, infinite. An infinite or undefined end of
-    a partial sum stays one in the sum: adding never makes it finite again. QED
+    a partial sum stays one in the sum: adding never makes it finite again. Known numbers of outputs are converted as they are:
+    whether one overflows is computed. QED
     """
     limit = bounds.format.largest
     node = bounds.first_overflow()
@@ -49,9 +51,9 @@ def range_test(bounds: Bounds, region: Region) -> Range:
     for inputs in _candidates(region, bounds.format):
         overflowed = _overflow_at(bounds.graph, bounds, inputs)
         if overflowed is not None:
-            place = bounds.graph.describe(overflowed)
+            place = bounds.describe(overflowed)
             return Range(float("inf"), limit, overflowed, place, inputs, f"a result that is not finite at {place}")
-    return Range(float("inf"), limit, node, bounds.graph.describe(node), None, bounds.why(node))
+    return Range(float("inf"), limit, node, bounds.describe(node), None, bounds.why(node))
 
 
 def _candidates(region: Region, format: Format) -> Iterator[Mapping[str, Floats]]:
@@ -71,7 +73,9 @@ def _overflow_at(graph: Graph, bounds: Bounds, inputs: Mapping[str, Floats]) -> 
         graph = with_order(graph, order_named(graph.order).program.name)
     values = evaluate(graph, ieee, {name: ieee.constant(value) for name, value in inputs.items()})
     finite = np.isfinite(values)
-    return None if finite.all() else int(np.argmin(finite))
+    if not finite.all():
+        return int(np.argmin(finite))
+    return ZERO if known_overflow(graph, bounds.format) else None
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ from certify.arithmetic.enclosure import step_down, step_up
 from certify.arithmetic.errorfree import sum_to_odd
 from certify.arithmetic.libm import ONE_ULP, Libm, chosen_library
 from certify.graph import FormatNames, Graph, Op, Values, evaluate, order_named
-from certify.rounding.bounds import Bounds
+from certify.rounding.bounds import Bounds, known_numbers
 from certify.rounding.functions import Functions
 from certify.rounding.local import ERROR, HIGH, LOW, MANTISSA, TINY, UP, corners, magnitude, outward
 from certify.rounding.region import Floats, Region
@@ -87,6 +87,8 @@ def analysed(graph: Graph, arithmetic: Running, format: Format, region: Region) 
             enclosed[ERROR] = 0.0  # x^ = x; and fl(lower) <= x <= fl(upper), since fl is monotone
     values = evaluate(graph, arithmetic, inputs)
     arithmetic.note(magnitude(values[:, : graph.n_inputs]))
+    for _, known in known_numbers(graph):
+        arithmetic.note(np.abs(known))
     error = np.where(np.isnan(values[ERROR]), np.inf, values[ERROR])  # as of 0 times an unbounded error
     rows = values[LOW], values[HIGH], error
     return Bounds(graph, format, *rows, arithmetic.largest_result, arithmetic.libm), values

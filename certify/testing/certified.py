@@ -11,9 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from certify.arithmetic import Format, format_named
+from certify.arithmetic.enclosure import step_up
 from certify.arithmetic.libm import Libm
 from certify.cases.claims import published_eps
-from certify.cases.kernel import Kernel, TracedKernel, family_of, origins, trace_kernel, without_bound
+from certify.cases.kernel import (
+    Kernel,
+    TracedKernel,
+    exact_range,
+    family_of,
+    origins,
+    trace_kernel,
+    without_bound,
+)
 from certify.certificate import decimal_up
 from certify.errors import InputRejected
 from certify.graph import ZERO
@@ -62,8 +71,9 @@ def assert_certified(
     eps : the largest Euclidean (Frobenius) norm of the error of an output that will do, one number or one per output name.
     format : the name of a format, such as float16, bfloat16, float32 or float64.
     output : the one output that eps and ulps are about, if not about all.
-    ulps : the largest error of an element that will do, in units in its last place: the spacing of the format at its
-        smallest magnitude in the region.
+    ulps : the largest error of an element that will do, in units in its last place: the spacing of the format at the
+        smallest magnitude that the element, exact or computed, can have in the region. Where it can be 0, that is the spacing
+        of the subnormal numbers, also in a format that flushes them.
     center, radius, libm : as for `certify.kernel_report`.
 
     Raises
@@ -95,7 +105,7 @@ def assert_certified(
         if not (np.isfinite(norm) and norm <= limits[name])
     ]
     for name, limit in units.items():
-        share = certified.error[name] / _spacing(bounds, name)
+        share = _in_units(certified.error[name], _spacing(bounds, name))
         if not (share <= limit).all():
             largest = float(share.max())
             shortfalls.append(
@@ -146,12 +156,25 @@ def _tolerance(what: str, value: float) -> float:
 
 
 def _spacing(bounds: Bounds, name: str) -> NDArray[np.float64]:
-    """The spacing of the format at the smallest magnitude that each element of an output can have."""
-    out = bounds.graph.outputs[name]
-    low, high = bounds.low[out.ids], bounds.high[out.ids]
-    least = np.where(out.ids == ZERO, np.abs(out.known), np.maximum(np.maximum(low, -high), 0.0))
-    _, exponent = np.frexp(least)
-    return np.asarray(np.ldexp(1.0, np.maximum(exponent - 1, bounds.format.emin) - bounds.format.precision + 1))
+    """The spacing of the format at the smallest magnitude that each element of an output, exact or computed, can have.
+
+    That of the subnormal numbers where it can be 0, also with flushing: the ulp of `certify.arithmetic.libm`, and the smallest
+    unit there is, so that no larger error passes.
+    """
+    out, format = bounds.graph.outputs[name], bounds.format
+    exact = exact_range(bounds, name)
+    converted = format.unbounded.round(out.known)
+    computed = (np.where(out.ids == ZERO, converted, ends[out.ids]) for ends in (bounds.low, bounds.high))
+    ranges = zip(exact, computed, strict=True)
+    low, high = (choose(*ends) for choose, ends in zip((np.minimum, np.maximum), ranges, strict=True))
+    least = np.maximum(np.maximum(low, -high), format.min_normal)
+    return np.asarray(np.ldexp(1.0, np.frexp(least)[1] - format.precision))
+
+
+def _in_units(error: NDArray[np.float64], spacing: NDArray[np.float64]) -> NDArray[np.float64]:
+    """error / spacing, rounded up: exact but for what underflows, as a spacing is a power of two."""
+    share = error / spacing
+    return np.where(share * spacing < error, step_up(share), share)
 
 
 def _origin(bounds: Bounds, name: str, sizes: NDArray[np.float64]) -> str:

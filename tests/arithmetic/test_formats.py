@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certify.arithmetic import BFLOAT16, BINARY16, BINARY32, BINARY64, format_named
+from certify.arithmetic import BFLOAT16, BINARY16, BINARY32, BINARY64, Format, format_named
 from certify.errors import InputRejected
 
 STORED = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
@@ -191,3 +191,34 @@ def test_scales_beyond_a_format_are_refused():
     for exponent in (16, -16):
         with pytest.raises(InputRejected, match=re.escape(f"the kernel scales by 2**{exponent}, which float16")):
             BINARY16.check_scale(exponent)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ((52, 127), "'mine' has a precision of 52 bits; use 2 to 24 bits, or float64"),
+        ((25, 127), "a precision of 25 bits"),
+        ((1, 15), "a precision of 1 bits"),
+        ((53, 127), "53 bits and not the exponents of float64; use emin=-1022,emax=1023"),
+        ((53, 1023, -1022, 1), "53 bits and not the exponents"),
+        ((24, 401), "exponents -400 to 401; use emin < emax, both between -400 and 400"),
+        ((11, 15, -401), "exponents -401 to 15"),
+        ((11, 15, 15), "exponents 15 to 15"),
+        ((4, 15, 2), "does not hold the number 1; use emin <= 0 <= emax"),
+        ((4, -2, -9), "does not hold the number 1"),
+        ((4, 8, -6, 8), "lacks 8 numbers at the top; use a cut of 0 to 7"),
+        ((4, 8, -6, -1), "lacks -1 numbers at the top"),
+    ],
+)
+def test_formats_that_cannot_be_emulated_are_refused(parameters, sentence):
+    """Made by hand as by name; what the sentence says instead is accepted."""
+    with pytest.raises(InputRejected, match=re.escape(sentence)):
+        Format("mine", *parameters)
+
+
+def test_formats_at_the_edge_are_accepted():
+    """The widest exponents, the fewest and most bits, and only one number in the top binade."""
+    for parameters in ((2, 1, 0), (24, 400, -400), (53, 1023), (4, 8, -6, 7), (3, 0, -1)):
+        format = Format("mine", *parameters)
+        assert format.holds(np.array([1.0, format.largest])).all()
+    assert Format("mine", 4, 8, -6, 7).largest == 256.0

@@ -9,10 +9,9 @@ from checker_reports import findings, kernel_of
 
 import certify
 from certify.arithmetic import Format, format_named
-from certify.arithmetic.accumulators import accumulator
 from certify.checker import Finding
 from certify.errors import InputRejected, TraceRefused
-from certify.graph import order_named, sigmoid
+from certify.graph import sigmoid
 
 ORDERS = ("serial", "pairwise", "blocked(2)", "blocked(3)", "fma", "any-order")
 WIDE = ("float16", "float32", "float64")
@@ -138,10 +137,6 @@ def random_report(seed: int, own: bool) -> tuple[Any, ...] | None:
     options = {"center": "x", "radius": radius} if radius else {}
     label = f"seed {seed} {own} {format} {order} radius {radius!r} steps {steps}"
     try:
-        wide = order_named(order).accumulator
-        if wide:
-            for name in (format, *names):
-                accumulator(wide, format_named(name))
         made = kernel_of(kernel_from(steps), at, formats=format, order=order, bound="adjoint", **options)
     except (InputRejected, TraceRefused):
         return None

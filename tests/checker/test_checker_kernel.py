@@ -9,8 +9,9 @@ import json
 import numpy as np
 import pytest
 from certify.cases.kernel.report import kernel_report
-from checker_reports import alone, changed, claim_of, findings
+from checker_reports import alone, changed, claim_of, findings, kernel_of
 
+from certify import InputRejected, cast, precision
 from certify.arithmetic import format_named
 from certify.checker import Beyond, Rejected
 from certify.checker.program import from_file, inputs_of
@@ -60,6 +61,94 @@ def test_every_claim_is_proved_again(made):
     found = findings(report, state, files)
     assert {c["id"]: c["verdict"] for c in report["claims"]} == {f.id: f.verdict for f in found.values()}
     assert {"certified", "refuted", "undecided"} == {f.verdict for f in found.values()}
+
+
+@pytest.mark.parametrize("order", ["serial", "any-order"])
+@pytest.mark.parametrize("name", ["p=3,emin=-4,emax=5", "p=3,emin=-4,emax=5,saturate", "float16"])
+def test_known_numbers_of_outputs_may_overflow(name, order):
+    """60 is no number of a format whose largest is 56: refuted at that output, and no report may say anything else of it."""
+    mask = np.array([True, False])
+    made = kernel_of(
+        lambda x: {"x": x * x, "known": np.where(mask, x, 60.0)},
+        {"x": np.ones(2)},
+        formats=name,
+        order=order,
+        radius=0.25,
+    )
+    report, state, files = made
+    fits = name == "float16"
+    assert {f.verdict for f in findings(*made).values()} == ({"certified"} if fits else {"refuted", "undecided"})
+    good = kernel_of(lambda x: {"x": x * x, "known": x}, {"x": np.ones(2)}, formats=name, order=order, radius=0.25)[0]
+    for region in ("point", "ball"):
+        claim = f"range/{name}/{order}/{region}"
+        if fits:
+            assert 60 <= float.fromhex(claim_of(report, claim)["bounds"]["max_magnitude"]) <= 60.001
+            bad = [changed(report, claim, "bounds", "max_magnitude", to="0x1.dffp+5")]
+        else:
+            witness = claim_of(report, claim)["witness"]
+            assert (witness["layer"], witness["register"]) == ("", "known")
+            bad = [changed(report, claim, "witness", "register", to=other) for other in ("x", "", "0")]
+            for kind in ("range", "rounding"):
+                bad.append({**report, "claims": [claim_of(good, f"{kind}/{name}/{order}/{region}")]})
+        for tampered in bad:
+            (about,) = (c for c in tampered["claims"] if c["id"] == claim or len(tampered["claims"]) == 1)
+            assert findings(alone(tampered, about["id"]), state, files)[about["id"]].verdict == "rejected"
+
+
+@pytest.mark.parametrize("order", ["serial", "any-order"])
+def test_digits_are_no_more_than_the_bound_leaves(order):
+    """Of each method's claims, of several outputs the fewest; a tenth less is not refused, and nothing but a number is one."""
+
+    def outputs(x):
+        return {"y": x * x - 0.3 * x, "z": np.sum(x), "known": np.array([0.5, 0.0]), "zero": x * 0}
+
+    inputs = {"x": np.array([0.7, 3.0, 5.0])}
+    report, state, files = kernel_of(outputs, inputs, formats="float16", order=order, bound="adjoint", radius=0.1)
+    name = f"rounding/float16/{order}/point"
+    shown = claim_of(report, name)["display"]
+    assert 2.0 < float(shown["digits_worst"]) <= float(shown["digits_norm"]) < 4.0
+    for key in ("digits_norm", "digits_worst"):
+        fewer, more = (f"{float(shown[key]) + change:.1f}" for change in (-0.1, 0.2))
+        assert (
+            findings(alone(changed(report, name, "display", key, to=fewer), name), state, files)[name].verdict
+            == "certified"
+        )
+        for about in (name, f"{name}/majorant", f"{name}/adjoint"):
+            for text in (more, "12.0", "exact", "9999.9", "-1.0", "1e3", "nan", "1.05"):
+                bad = alone(changed(report, about, "display", key, to=text), about)
+                assert findings(bad, state, files)[about].verdict == "rejected", (about, text)
+        ball = f"rounding/float16/{order}/ball"
+        bad = alone(changed(report, ball, "display", key, to="0.0"), ball)
+        assert findings(bad, state, files)[ball].verdict == "rejected"
+
+
+def test_exact_kernels_have_exact_digits():
+    """Errors are 0 and so are entries; where all entries are 0 there are no digits."""
+    report, state, files = kernel_of(lambda x: 2 * x, {"x": np.array([0.5, 0.0])}, formats="float16")
+    name = "rounding/float16/serial/point"
+    assert claim_of(report, name)["display"]["digits_worst"] == "exact"
+    assert findings(report, state, files)[name].verdict == "certified"
+    report, state, files = kernel_of(lambda x: 2 * x, {"x": np.zeros(2)}, formats="float16")
+    assert "digits_worst" not in claim_of(report, name)["display"]
+
+
+@pytest.mark.parametrize("order", ["serial:float32", "any-order:float32", "blocked(2):float32"])
+@pytest.mark.parametrize("name", ["float64", "float16", "bfloat16"])
+def test_accumulators_hold_the_formats_of_sums(name, order):
+    """Sums in float16 are added in float32 whatever the program's format: all is proved again. Sums in float64 are not."""
+
+    def sums(A, x):
+        with precision("float16"):
+            y = A @ x
+        return {"y": y, "s": np.sum((x * x).astype(np.float16))}
+
+    inputs = {"A": INPUTS["A"], "x": INPUTS["x"] / 8}
+    report, state, files = kernel_of(sums, inputs, formats=name, order=order, radius=2.0**-12, center="x")
+    assert {f.verdict for f in findings(report, state, files).values()} == {"certified"}
+    rounded = f"every total is rounded once to {name}, or to the format that its operation is marked with"
+    assert f"products are added in float32, {rounded}" in report["claims"][0]["assumptions"]
+    with pytest.raises(InputRejected, match="accumulator float32 cannot hold every number of float64"):
+        kernel_of(lambda x: {"s": np.sum(cast(x, "float64") * 1.5)}, {"x": inputs["x"]}, formats="float64", order=order)
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -16,6 +16,7 @@ from flint import ctx
 from certify.arithmetic import format_named
 from certify.arithmetic.directed import relaxed_up
 from certify.checker.document import Rejected
+from certify.checker.formats import format_named as checked_format
 from certify.checker.program import Program, polyprox
 from certify.checker.program import inputs_of as nodes_of
 from certify.checker.rounding import FORMATS, Overflow, Running, emulate, exact, root_up
@@ -71,6 +72,24 @@ def test_rounding_agrees_with_the_producer(name):
         wanted = format_named(name).round(x)
     finite = [v if math.isfinite(v) else None for v in wanted.tolist()]
     assert [rounded(FORMATS[name], v) for v in x.tolist()] == finite
+
+
+@pytest.mark.parametrize("name", ["e4m3", "e5m2,ftz", "float16", "float16,ftz", "p=3,emin=-2,emax=9", "float64"])
+def test_scales_are_those_that_a_format_holds(name):
+    """A program scales by 2**k only if that and its reciprocal are numbers of the format, as reports refuse it otherwise."""
+    format, refused = format_named(name), 0
+    reach = min(format.emax + 12, 1023)
+    for exponent in {*range(-reach, 20 - reach), *range(reach - 20, reach + 1), *range(-20, 20)}:
+        program = Program({"x": [0]})
+        program.outputs, program.known = {"0": [program.emit("scale", (0,), extra=exponent)]}, {"0": [0.0]}
+        if format.holds(np.ldexp(1.0, [exponent, -exponent])).all():
+            assert format.holds_scale(exponent)
+            Running(program, checked_format(name), [0.0], [0.0])
+        else:
+            refused += 1
+            with pytest.raises(Rejected, match="scales by a power of two"):
+                Running(program, checked_format(name), [0.0], [0.0])
+    assert refused > 0 or name == "float64"
 
 
 OPS = ("sum", "sub", "dot", "mul", "neg", "relu", "scale", "overwrite", "const")

@@ -1,10 +1,14 @@
 """An adversary who chooses every rounding nearly reaches the running bounds: they cannot be made much smaller."""
 
+from fractions import Fraction
+
+import mpmath
 import numpy as np
 import pytest
 from random_kernels import PLAIN, REGISTERS, random_steps, traced
 from rounding_grid import cases
 
+import certify
 from certify.arithmetic import BINARY16, BINARY32, BINARY64
 from certify.graph import lower, trace
 from certify.rounding import point, running
@@ -59,6 +63,88 @@ def test_one_rounding_by_hand():
     graph = trace(lambda x, y: x * y, {"x": 1.0, "y": 1.0}, order="serial")
     x = 1.5 * (1 + 2.0**-9)
     assert attained(graph, BINARY16, {"x": np.array(x), "y": np.array(x)}, "0", ()) == 2.0**-10
+
+
+def _special(format):
+    """0, 1, powers of two and their neighbours, subnormal numbers, and the largest, with both signs."""
+    powers = [format.min_normal, 2 * format.min_normal, 0.25, 0.5, 1.0, 2.0, 4.0, 16.0, 2.0**format.emax]
+    near = [x * (1 + s * 2 * format.u) for x in powers[2:-1] for s in (1, -0.5)]
+    small = [] if format.flush else [format.min_subnormal, 3 * format.min_subnormal, format.min_normal / 2]
+    positive = [*powers, *near, *small, format.largest, 0.3, 10.0]
+    found = format.round(np.array([0.0, *positive, *(-x for x in positive)]))
+    return found[format.holds(found)]
+
+
+FUNCTIONS = {"exp": np.exp, "log": np.log, "tanh": np.tanh, "sigmoid": certify.sigmoid}
+REFERENCES = {
+    "exp": (mpmath.exp, 0, None),
+    "log": (mpmath.log, None, None),
+    "tanh": (mpmath.tanh, -1, 1),
+    "sigmoid": (lambda x: mpmath.exp(-abs(x)) / (1 + mpmath.exp(-abs(x))) if x < 0 else 1 / (1 + mpmath.exp(-x)), 0, 1),
+}
+
+
+def _furthest(name, x, format, ulps):
+    """How far above its exact value a library may return at x, by the definition: a rational, from 2,000 bits."""
+    function, _, largest = REFERENCES[name]
+    with mpmath.workprec(2000):
+        y = function(mpmath.mpf(x))
+        if abs(y) == 1 and x:  # rounded from below
+            y = mpmath.sign(y) * (1 - mpmath.mpf(2) ** -1900)
+        exponent = max(int(mpmath.floor(mpmath.log(abs(y), 2))), format.emin) if y else format.emin
+        for guess in (exponent + 1, exponent, exponent - 1):  # the logarithm may be off
+            if abs(y) >= mpmath.mpf(2) ** guess or guess <= format.emin:
+                exponent = max(guess, format.emin)
+                break
+        reach = mpmath.mpf(ulps) * mpmath.mpf(2) ** (exponent - format.precision + 1)
+        return reach if largest is None else min(reach, largest - y)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("format", ["e5m2", "e4m3", "float16", "bfloat16", "tf32", "float32", "float64", "float16,ftz"])
+def test_what_is_attained_is_allowed_to_a_library(name, format):
+    """Special points, two libraries: the adversary goes as far as the definition lets it, not further, nor beyond the bound."""
+    chosen, checked = certify.format_named(format), 0
+    graph = trace(lambda x: FUNCTIONS[name](x), {"x": 1.0}, order="serial")
+    for ulps in (1.0, 1.75):
+        library = certify.Libm("a library", otherwise=ulps)
+        for x in _special(chosen).tolist():
+            if name == "log" and x <= 0:
+                continue
+            bounds = running(graph, chosen, point({"x": x}), libm=library)
+            if bounds.first_overflow() is not None:
+                continue
+            found = attained(graph, chosen, {"x": np.array(x)}, "0", (), libm=library)
+            most = _furthest(name, x, chosen, ulps)
+            assert found <= Fraction(float(bounds.error_of("0")))
+            with mpmath.workprec(2000):
+                exact = mpmath.mpf(found.numerator) / found.denominator
+                assert exact <= most * (1 + mpmath.mpf(2) ** -500)
+                # a ball around a power of two holds numbers of both binades
+                assert exact >= most * 0.49 or most < 2.0**-400
+            checked += 1
+    assert checked >= 30
+
+
+@pytest.mark.parametrize("format", ["e5m2", "e4m3", "float16", "bfloat16", "float32", "float64"])
+def test_what_is_attained_at_special_points_is_within_the_bound(format):
+    """One operation at every pair of special points: correctly rounded ones, and a correctly rounded library."""
+    chosen, checked, some = certify.format_named(format), 0, 0
+    kernels = [lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y, lambda x, y: x / y]
+    kernels += [lambda x, y, f=f: f(np.abs(x)) for f in (np.sqrt, *FUNCTIONS.values())]
+    points = _special(chosen).tolist()
+    for k, kernel in enumerate(kernels):
+        graph = trace(lambda x, y, kernel=kernel: kernel(x, y), {"x": 1.0, "y": 1.0}, order="serial")
+        for x in points:
+            for y in points[::7] if k < 4 else points[:1]:
+                given = {"x": np.array(x), "y": np.array(y)}
+                bounds = running(graph, chosen, point(given), libm="correct")
+                if bounds.first_overflow() is not None:
+                    continue
+                found = attained(graph, chosen, given, "0", (), libm=certify.arithmetic.libm.library("correct", []))
+                assert found <= Fraction(float(bounds.error_of("0"))), (x, y)
+                checked, some = checked + 1, some + (found > 0)
+    assert checked > 200 and some > 40
 
 
 def test_the_adversary_spends_no_direction_on_constants():

@@ -241,7 +241,7 @@ def test_overflow_leaves_no_bound():
     assert running(graph, BINARY16, region).first_overflow() is None
     found = probable(graph, BINARY16, region)
     assert found.every_outcome.first_overflow() is not None
-    assert found.error_of("0") == found.norm_of("0") == np.inf
+    assert found.error_of("0") == found.norm_of("0") == found.surely["0"] == np.inf
 
 
 def test_what_is_assumed_is_said():

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from random_kernels import PLAIN
 
-from certify.arithmetic import BINARY16, BINARY32, BINARY64, Ieee
-from certify.graph import evaluate, layer, trace
-from certify.rounding import Region, ball, point, range_test, relu_branches, running
+from certify.arithmetic import BINARY16, BINARY32, BINARY64, Ieee, format_named
+from certify.graph import ZERO, evaluate, layer, trace
+from certify.rounding import Region, adjoint, ball, point, range_test, relu_branches, running, running_batch
 
 
 def _squares(x):
@@ -62,6 +62,25 @@ def test_what_may_overflow_only_by_dependency_is_undecided():
     assert outcome.node is not None and outcome.witness is None
     assert outcome.node == bounds.first_overflow() == 4
     assert "test_range_test.py" in outcome.place
+
+
+@pytest.mark.parametrize("order", ["serial", "any-order"])
+@pytest.mark.parametrize("name", ["p=3,emin=-4,emax=5", "p=3,emin=-4,emax=5,saturate", "e4m3", "float16"])
+def test_known_numbers_of_outputs_are_converted_too(name, order):
+    """What rounds to the largest number is in range and counts in the peak; the least that rounds to more is not."""
+    format = format_named(name)
+    # half a spacing above the largest number
+    tie = format.largest + np.ldexp(format.u, format.emax)
+    region = point({"x": np.ones(3)})
+    for known, node in ((-tie * (1 - 2.0**-40), None), (tie * (1 + 2.0**-40), ZERO), (-1e300, ZERO)):
+        graph = trace(lambda x, known=known: (x * x, np.array([0.0, known])), {"x": np.ones(3)}, order=order)
+        (bounds,) = running_batch(graph, format, [region])
+        for found in (running(graph, format, region), adjoint(graph, format, region), bounds):
+            outcome = range_test(found, region)
+            assert found.first_overflow() == outcome.node == node
+            assert outcome.max_magnitude == (format.largest if node is None else np.inf)
+            assert (outcome.witness is None) == (node is None)
+            assert outcome.place == ("" if node is None else "a known number of output 1")
 
 
 @pytest.mark.parametrize("format", PLAIN.values(), ids=PLAIN)

@@ -17,6 +17,7 @@ import certify
 from certify import InputRejected, TraceRefused, kernel_report
 from certify.rounding.posterior import computed, error, exact
 from certify.testing import Certified, assert_certified
+from certify.testing.certified import _in_units
 
 
 def mlp(x: Any, A: Any, B: Any) -> Any:
@@ -139,6 +140,45 @@ def test_units_in_the_last_place() -> None:
         AssertionError, match=r"each element of output 0 is proved to be within .* ulps, 1.0 are asked for"
     ):
         assert_certified(lambda x: (x + 1.0) - 0.99, {"x": np.float32(1e-3)}, ulps=1, format="float32")
+
+
+@pytest.mark.parametrize("format", ["float16", "float16,ftz"])
+def test_the_last_place_of_what_can_be_0(format: str) -> None:
+    """Inputs that differ convert to one number: the result is 0 where 2e-5 is exact, 335 units of subnormal numbers."""
+    close = {"x": np.array([0.1]), "y": np.array([0.09998])}
+    off = Fraction(0.1) - Fraction(0.09998)
+    assert 335 < off / Fraction(1, 2**24) < 336
+    with pytest.raises(AssertionError, match=r"within 4\.84e\+02 ulps, 335\.0 are asked for"):
+        assert_certified(lambda x, y: x - y, close, ulps=335.0, format=format)
+    mask = np.array([True, False])
+    assert_certified(lambda x: np.where(mask, x, 0.0), {"x": np.ones(2)}, ulps=0.0, format=format)
+
+
+@pytest.mark.parametrize("format", ["float16", "bfloat16", "e4m3", "float64"])
+def test_units_are_never_larger_than_those_of_the_exact_result(format: str) -> None:
+    """At random differences, exactly: what is asserted holds in units of both the exact and the computed result."""
+    chosen, passed = certify.format_named(format), 0
+    for seed in range(40):
+        x, y = np.random.default_rng(seed).uniform(0.9, 1.1, 2)
+        kernel = certify.trace(lambda x, y: x * x - y * y, {"x": x, "y": y}, order="serial")
+        found, values = computed(kernel, chosen, {"x": x, "y": y}, "0"), exact(kernel, {"x": x, "y": y}, "0")
+        size = min(abs(Fraction(float(found))), abs(Fraction(values.item())))
+        ulp = Fraction(2) ** (chosen.emin - chosen.precision + 1)
+        while ulp * 2**chosen.precision <= size:
+            ulp *= 2
+        units = abs(Fraction(float(found)) - Fraction(values.item())) / ulp
+        if not units:
+            continue
+        with pytest.raises(AssertionError, match="ulps"):
+            assert_certified(lambda x, y: x * x - y * y, {"x": x, "y": y}, ulps=float(units) * 0.999, format=format)
+        passed += 1
+    assert passed > 10
+
+
+def test_a_share_that_underflows_is_not_nothing() -> None:
+    """A subnormal error in units of 2**100 is more than 0 of them; others are exact."""
+    shares = _in_units(np.array([2.0**-1074, 3.0, 0.0]), np.array([2.0**100, 0.25, 1.0]))
+    assert shares.tolist() == [2.0**-1074, 12.0, 0.0]
 
 
 def test_on_a_ball() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import certify
-from certify import InputRejected, kernel_report, tolerance, tolerance_between
+from certify import InputRejected, format_named, kernel_report, tolerance, tolerance_between
 from certify.certificate import Verdict
 from certify.rounding.posterior import computed
 
@@ -69,6 +69,25 @@ def test_against_a_finer_format(format: str, golden: str) -> None:
             for name in ("y", "s"):
                 assert (np.abs(low[name] - high[name]) <= found.error[name]).all()
                 assert (np.abs(high[name]) >= found.least[name]).all()
+
+
+@pytest.mark.parametrize(
+    ("second", "kept"), [("float16", False), ("bfloat16", False), ("tf32", False), ("float64", True)]
+)
+def test_representable_holds_of_the_first_format(second: str, kept: bool) -> None:
+    """float32 numbers are converted to a second format, which moves them unless it has them all."""
+    box = {"lower": {"x": np.full(200, 0.5)}, "upper": {"x": np.full(200, 1.0)}, "representable": True}
+    x = np.random.default_rng(8).uniform(0.5, 1.0, 200).astype(np.float32).astype(np.float64)
+    moved = np.abs(x - format_named(second).round(x))
+
+    def same(x: Any) -> Any:
+        return x * 1
+
+    alone = tolerance(same, {"x": x}, format="float32", golden=second, **box).error["0"]
+    both = tolerance_between(same, same, {"x": x}, format="float32", format_b=second, **box)
+    for error in (alone, both.error["0"]):
+        assert (moved <= error).all() and moved.any() != kept
+        assert (error < 1e-300).all() == kept
 
 
 def test_two_implementations() -> None:
