@@ -78,7 +78,7 @@ def test_an_input_that_overflows_is_named() -> None:
     """A penalty of 1e6 does not fit float16: the first overflow is the input itself."""
     state = replace(random_state(np.random.default_rng(2), 3, 4, 0, scale=0.1), rho=1e6)
     assert by_id(report_of(state, formats=("float16",)).claims)["range/float16/serial/point"].reason == (
-        "input rho overflows (node 16, an input)"
+        "input rho overflows"
     )
 
 
