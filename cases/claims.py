@@ -132,7 +132,8 @@ def analyse(
     if bound == "running":
         return Analysis(format, where, bounds, *rest)
     sharper = adjoint(subject.graph, format, region, libm=bounds.libm, splits=splits)
-    safe = sharper.first_overflow() is None
+    # beyond binary64 there is nothing to attain
+    safe = sharper.first_overflow() is None and not any(bounds.unbounded(name) for name in subject.graph.outputs)
     reached = attained(subject.graph, format, region, bounds.libm) if safe else {}
     return Analysis(format, where, bounds, *rest, sharper, reached)
 

@@ -79,9 +79,12 @@ class Tolerance:
                     f"the reference of output {name} is not finite, or not of shape {self.error[name].shape}",
                     "give the values of the kernel at these inputs",
                 )
-        if rtol is None:
-            return smallest_pair(self.error[name], least)
-        return pair_for(self.error[name], least, rtol)
+        pair = smallest_pair(self.error[name], least) if rtol is None else pair_for(self.error[name], least, rtol)
+        if not np.isfinite([pair.atol, pair.rtol]).all():
+            raise InputRejected(
+                f"the tolerance of output {name} passes the largest binary64 number", "scale the kernel down"
+            )
+        return pair
 
     def _output(self, name: str | None) -> str:
         if name is None and len(self.error) == 1:

@@ -39,7 +39,6 @@ class Assembler:
         self._constants: list[float] = []
         self._format = _Numbers()
         self._formats: dict[str, int] = {}
-        self.dtype_given = False  # whether the kernel has asked for the dtype of an array in the program's format
         self._differences: list[tuple[int, Ids, Ids]] = []
         self._difference_starts = _Numbers()
 

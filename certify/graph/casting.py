@@ -51,12 +51,6 @@ def astype(x: Traced, dtype: Any) -> Traced:
     """
     if isinstance(dtype, ProgramDtype):
         return cast(x, "")
-    if isinstance(dtype, np.dtype) and dtype == np.float64 and x.assembler.dtype_given:
-        # as numpy.promote_types(x.dtype, ...) returns, which takes the program's format for float64
-        raise TraceRefused(
-            f"the kernel converts to a dtype that may follow from the program's format at {here()}",
-            "write numpy.float64 itself, or certify.cast(x, format)",
-        )
     try:
         described = np.dtype(dtype)
     except TypeError as unknown:

@@ -71,7 +71,9 @@ def divide(a: Traced, b: Traced) -> Traced:
     reciprocal = np.ldexp(np.sign(mantissa), 1 - exponent)
     lanes.keep(power & lanes.known_a & (lanes.a_known == 0), lanes.a, lanes.a_known)
     lanes.fold(power & lanes.known_a, lanes.a_known * reciprocal)
-    lanes.scale(power, reciprocal, lanes.a)
+    both, numerator = power & lanes.known_a & lanes.open, lanes.a.copy()
+    numerator[both] = as_nodes(lanes.assembler, lanes.a[both], lanes.a_known[both])
+    lanes.scale(power, reciprocal, numerator)
     lanes.binary(Op.DIV)
     return lanes.result()
 

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePath
+from traceback import walk_tb
 
 import numpy as np
 
@@ -59,6 +60,13 @@ def here() -> Place:
     while frame.f_back is not None and _is_machinery(frame.f_code.co_filename):
         frame = frame.f_back
     return Place(_layer.get(), frame.f_code.co_filename, frame.f_lineno)
+
+
+def place_of_error(error: BaseException) -> str:
+    """The line of user code that an exception comes from."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__) if not _is_machinery(frame.f_code.co_filename)]
+    lines = [line for frame, line in walk_tb(error.__traceback__) if not _is_machinery(frame.f_code.co_filename)]
+    return str(Place("", frames[-1].f_code.co_filename, lines[-1])) if frames else "an unknown line"
 
 
 @lru_cache(maxsize=1024)

@@ -36,12 +36,10 @@ _OWN_DTYPES = {"float16": np.float16, "float32": np.float32, "float64": np.float
 class ProgramDtype:
     """The dtype of an array in the program's format, which is not known while the kernel is traced.
 
-    NumPy takes it for float64 where it makes an array: a plain one, which counts as the program's. What a kernel would ask of a
-    known dtype is refused.
+    `astype` takes it. What else a kernel would ask of a known dtype, or have NumPy make of it, is refused (`trace` says where):
+    it would be another program in another format.
     """
 
-    dtype = np.dtype(np.float64)
-    type = np.float64
     kind = "f"
 
     def _asked(self, *args: Any) -> Any:
@@ -96,7 +94,6 @@ class Traced(numpy.lib.mixins.NDArrayOperatorsMixin):
         `y.astype(x.dtype)` converts y to the format of x: to its own one, or back to the program's.
         """
         if not self.format:
-            self.assembler.dtype_given = True
             return ProgramDtype()
         if self.format not in _OWN_DTYPES:
             raise _refused(f"the dtype of an array in {self.format}", "name the format, as in certify.cast(x, format)")

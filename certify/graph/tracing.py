@@ -22,7 +22,8 @@ from certify.graph.assembly import Assembler
 from certify.graph.elementwise import settled
 from certify.graph.graph import Graph, InputBlock, Output
 from certify.graph.orders import with_order
-from certify.graph.traced import KNOWN, Traced
+from certify.graph.places import place_of_error
+from certify.graph.traced import KNOWN, ProgramDtype, Traced
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,14 @@ def trace(kernel: Callable[..., Any], inputs: Mapping[str, Any], *, order: str |
         if isinstance(error.__cause__, TraceRefused):
             raise error.__cause__ from None
         raise
+    except TypeError as error:
+        # NumPy was asked to make something of the dtype of an array in the program's format
+        if ProgramDtype.__name__ in str(error):
+            raise TraceRefused(
+                f"the kernel makes something of the dtype of an array whose format is chosen later, at {place_of_error(error)}",
+                "use numpy.zeros_like(x), or leave the dtype away: plain arrays in float64 count as the program's",
+            ) from None
+        raise
     if not isinstance(results, Mapping):
         results = {str(k): r for k, r in enumerate(results if isinstance(results, tuple) else (results,))}
     graph = assembler.finish({name: _output(name, value) for name, value in results.items()})
@@ -102,7 +111,7 @@ def _support(name: str, value: Any) -> npt.NDArray[np.bool_] | None:
 
 def _output(name: str, value: Any) -> Output:
     if isinstance(value, Traced):
-        value = settled(value)
+        value = settled(value, "")
         return Output(value.ids, value.known)
     array = np.asarray(value)
     if array.dtype.kind not in "buif":

@@ -30,12 +30,16 @@ class Adversary:
         # operations are called in execution order, once an instruction
         self._instructions = (i for i in program.instructions() if i.op is not Op.CONST)
         self._now = next(self._instructions, None)
+        # the structural zero first, then the constants of each CONST
+        self._formats = iter(["", *(i.format for i in program.instructions() if i.op is Op.CONST)])
 
     def empty(self, n: int) -> Values:
         return np.asarray(self._base.empty(n))
 
     def constant(self, values: Floats) -> Values:
-        return np.asarray(self._base.constant(self._whole.unbounded.round(values)))
+        name = next(self._formats)
+        format = format_named(name) if name else self._whole
+        return np.asarray(self._base.constant(format.unbounded.round(values)))
 
     def add(self, a: Values, b: Values) -> Values:
         exact = self._base.add(a, b)

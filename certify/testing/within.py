@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -210,8 +211,13 @@ def _exact_errors(
     for index in np.argwhere(np.isfinite(values)):
         at = tuple(index)
         error = abs(Fraction(float(values[at])) - exact[at])
-        errors[at], outside[at] = float(error), error - radius[at] > Fraction(float(limits[at]))
+        errors[at], outside[at] = _binary64_or_infinity(error), error - radius[at] > Fraction(float(limits[at]))
     return errors, outside
+
+
+def _binary64_or_infinity(error: Fraction) -> float:
+    """A number that is not negative, rounded; infinity beyond the largest binary64 number."""
+    return float(error) if error <= sys.float_info.max else float("inf")
 
 
 def _shortfall(found: Within, bounds: Bounds, exact: Mapping[str, tuple[Floats, Floats]], name: str) -> str:

@@ -176,7 +176,7 @@ def test_shapes_can_be_asked_for():
     """Shape, ndim, size, len and dtype are those of the array that the kernel would get."""
 
     def kernel(a):
-        assert (a.shape, a.ndim, a.size, len(a), a.dtype.kind, a.dtype.type) == ((3, 4), 2, 12, 3, "f", np.float64)
+        assert (a.shape, a.ndim, a.size, len(a), a.dtype.kind) == ((3, 4), 2, 12, 3, "f")
         return a
 
     assert kernel(A) is A
