@@ -218,16 +218,14 @@ def range_claim(subject: Subject, analysis: Analysis, values: Mapping[str, Any])
         node = first_overflow(subject.graph, format, subject.inputs)
         named = risk if node is None else node
         place, limit = analysis.running.describe(named), analysis.running.limit_of(named)
-        verdict, reason = (
-            Verdict.UNDECIDED,
-            f"{place} may overflow{subject.graph.operation_of(named)}: its enclosure passes {limit:g}",
-        )
+        computed = subject.graph.operation_of(named) or ("" if named != ZERO else f"it passes {limit:g}")
+        by = f" ({computed})" if computed else ""
+        verdict, reason = Verdict.UNDECIDED, f"{place} may overflow{by}: its enclosure passes {limit:g}"
         if analysis.running.refusal(named):
             # a division by zero or a root of a negative number is not defined, which is no overflow
             reason = f"{NOT_DEFINED}: {analysis.running.why(named)}"
         elif node is not None:
-            operation = subject.graph.operation_of(node) if node != ZERO else f" (it passes {limit:g})"
-            verdict, reason = Verdict.REFUTED, f"{place} overflows{operation}"
+            verdict, reason = Verdict.REFUTED, f"{place} overflows{by}"
             layer, register = _layer_and_register(analysis.running, node)
             witness = {"layer": layer, "register": register, **values}
     return Claim(

@@ -96,9 +96,8 @@ class Assembler:
 
     def is_rounded(self, ids: Ids) -> npt.NDArray[np.bool_]:
         """Which nodes are one number for all their uses, whatever is fused: inputs, and results that nothing hands on."""
-        return np.isin(
-            self._op.at(self._start.below(ids), int(Op.CONST)), _ROUNDED
-        )  # an input is one number, as a constant is
+        # an input is one number, as a constant is
+        return np.isin(self._op.at(self._start.below(ids), int(Op.CONST)), _ROUNDED)
 
     def difference(self, ids: Ids) -> tuple[Ids, Ids]:
         """For each node, the pair (y, x) that it is the difference y - x of, or -1."""

@@ -15,11 +15,11 @@ import numpy as np
 
 from certify.errors import TraceRefused
 from certify.graph.assembly import Assembler
-from certify.graph.elementwise import as_nodes, handed_on, settled
+from certify.graph.elementwise import as_nodes, handed_on, in_every_format, settled, with_constants
 from certify.graph.graph import Op
 from certify.graph.in_force import current_format
 from certify.graph.places import here
-from certify.graph.traced import KNOWN, Traced, as_traced, promoted
+from certify.graph.traced import Traced, as_traced, promoted
 
 Choose = Callable[[Traced, Traced], Traced]
 
@@ -128,23 +128,13 @@ def where(condition: Any, x: Any, y: Any) -> Traced:
 
 def _noted(a: Traced) -> Traced:
     """`a` with large known numbers as constants of this line, where a person looks for the value of a mask."""
-    long = (a.ids == KNOWN) & (np.abs(a.known) > 2.0**6)
-    if not long.any():
-        return a
-    ids = a.ids.copy()
-    ids[long] = as_nodes(a.assembler, a.ids[long], a.known[long])
-    return Traced(a.assembler, ids, np.where(long, 0.0, a.known), a.format)
+    return with_constants(a, np.abs(a.known) > 2.0**6)
 
 
 def _numbered(a: Traced) -> Traced:
-    """`a` with its known numbers, but for 0, 1 and -1, as constants: of its format, or of the one in force."""
+    """`a` with its known numbers as constants of its format, or of the one in force."""
     a = settled(a)
-    numbers = (a.ids == KNOWN) & (a.known != 0) & (np.abs(a.known) != 1)
-    if not numbers.any():
-        return a
-    ids = a.ids.copy()
-    ids[numbers] = as_nodes(a.assembler, a.ids[numbers], a.known[numbers])
-    return Traced(a.assembler, ids, np.where(numbers, 0.0, a.known), a.format)
+    return with_constants(a, ~in_every_format(a.known))
 
 
 def _condition(value: Any) -> Condition:

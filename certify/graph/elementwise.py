@@ -187,7 +187,7 @@ class Lanes:
         """Known operands whose result every format holds exactly: 0, 1 and -1."""
         if not mask.any():
             return
-        exact = mask & _tiny(values) & (self.known_a & _tiny(self.a_known)) & (self.known_b & _tiny(self.b_known))
+        exact = mask & in_every_format(values) & in_every_format(self.a_known) & in_every_format(self.b_known)
         self.keep(exact, np.full_like(self.a, KNOWN), values)
 
     def cancel(self) -> None:
@@ -261,7 +261,7 @@ class Lanes:
         return Traced(self.assembler, self.ids.reshape(self.shape), self.known.reshape(self.shape), current_format())
 
 
-def _tiny(values: Floats) -> Mask:
+def in_every_format(values: Floats) -> Mask:
     """Numbers that every format holds exactly, those of a user's own included: 0, 1 and -1."""
     return np.asarray((values == 0) | (np.abs(values) == 1))
 
@@ -273,12 +273,17 @@ def settled(a: Traced, format: str | None = None) -> Traced:
     """
     if a.format is None or a.format == (current_format() if format is None else format):
         return a
-    numbers = (a.ids == KNOWN) & ~_tiny(a.known)
+    with asking(a.format):
+        return with_constants(a, ~in_every_format(a.known))
+
+
+def with_constants(a: Traced, which: Mask) -> Traced:
+    """`a` with its known numbers among `which` as constants, which are in the format in force."""
+    numbers = (a.ids == KNOWN) & which
     if not numbers.any():
         return a
     ids = a.ids.copy()
-    with asking(a.format):
-        ids[numbers] = as_nodes(a.assembler, a.ids[numbers], a.known[numbers])
+    ids[numbers] = as_nodes(a.assembler, a.ids[numbers], a.known[numbers])
     return Traced(a.assembler, ids, np.where(numbers, 0.0, a.known), a.format)
 
 

@@ -212,12 +212,12 @@ class Graph:
         return self.places[int(self.place[k])]
 
     def operation_of(self, node: int) -> str:
-        """(node 5, MUL, element 2 of 7), with a space before: what computes `node`, for a person; empty for an input."""
+        """The number of `node`, what computes it and which element it is, for a person; empty if nothing computes it."""
         if node < self.n_inputs:
             return ""
         i = self.instruction_of(node)
         lanes = i.stop - i.start
-        return f" (node {node}, {i.op.name}" + (f", element {node - i.start + 1} of {lanes})" if lanes > 1 else ")")
+        return f"node {node}, {i.op.name}" + (f", element {node - i.start + 1} of {lanes}" if lanes > 1 else "")
 
     def describe(self, node: int) -> str:
         """A person's name of `node`: the register and layer that compute it, or the input entry."""

@@ -64,9 +64,9 @@ def here() -> Place:
 
 def place_of_error(error: BaseException) -> str:
     """The line of user code that an exception comes from."""
-    frames = [frame for frame, _ in walk_tb(error.__traceback__) if not _is_machinery(frame.f_code.co_filename)]
-    lines = [line for frame, line in walk_tb(error.__traceback__) if not _is_machinery(frame.f_code.co_filename)]
-    return str(Place("", frames[-1].f_code.co_filename, lines[-1])) if frames else "an unknown line"
+    called = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+    users = [Place("", *place) for place in called if not _is_machinery(place[0])]
+    return str(users[-1]) if users else "an unknown line"
 
 
 @lru_cache(maxsize=1024)

@@ -12,7 +12,6 @@ import numpy as np
 from certify.errors import TraceRefused
 from certify.graph.elementwise import (
     absolute,
-    as_nodes,
     divide,
     handed_on,
     maximum,
@@ -20,6 +19,7 @@ from certify.graph.elementwise import (
     settled,
     square_root,
     subtract,
+    with_constants,
 )
 from certify.graph.graph import ZERO, Op
 from certify.graph.in_force import current_format
@@ -30,7 +30,7 @@ from certify.graph.traced import KNOWN, Traced, as_traced
 def total(a: Traced, axis: Any = None, keepdims: bool = False) -> Traced:
     """The sum over `axis`, one SUM of unspecified order per result; known zeros are no terms."""
     terms, shape = _terms(settled(a), axis, keepdims)
-    return _reduce(Op.SUM, _with_nodes(terms), None).reshape(shape)
+    return _reduce(Op.SUM, with_constants(terms, terms.known != 0), None).reshape(shape)
 
 
 def _terms(a: Traced, axis: Any, keepdims: bool) -> tuple[Traced, tuple[int, ...]]:
@@ -181,13 +181,3 @@ def _reduce(op: Op, left: Traced, right: Traced | None) -> Traced:
     ids = left.assembler.emit(op, left.ids, right.ids, here()).reshape(terms.shape)
     ids = np.where(terms == 0, np.int32(ZERO), ids)
     return Traced(left.assembler, ids, np.zeros(terms.shape), current_format())
-
-
-def _with_nodes(a: Traced) -> Traced:
-    """`a` with known nonzero elements turned into constants."""
-    odd = (a.ids == KNOWN) & (a.known != 0)
-    if not odd.any():
-        return a
-    ids = a.ids.copy()
-    ids[odd] = as_nodes(a.assembler, a.ids[odd], a.known[odd])
-    return Traced(a.assembler, ids, np.where(odd, 0.0, a.known), a.format)

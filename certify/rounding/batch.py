@@ -6,10 +6,7 @@ that of the state by itself, but for the order in which binary64 adds errors tha
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +25,6 @@ from certify.rounding.running import Running, running
 
 #: Nodes evaluated together: with more of them nothing is gained, and memory grows (benchmarks/scale.py measures it).
 NODES_TOGETHER = 1 << 19
-_MOST_THREADS = 4
 
 
 def running_batch(
@@ -36,8 +32,7 @@ def running_batch(
 ) -> Iterator[Bounds]:
     """`running` for each of `regions`, in order; all have the inputs of `graph`, and so its shapes.
 
-    A few states are evaluated at a time, so that the memory in use does not grow with their number, by as many threads as
-    there are processors, at most four: NumPy does not hold the interpreter while it computes. Numbers and order are the same.
+    A few states are evaluated at a time, so that the memory in use does not grow with their number.
 
     Raises
     ------
@@ -50,8 +45,7 @@ def running_batch(
     if len({region.representable for region in regions}) > 1:
         raise InputRejected("some regions are of representable inputs and some are not", "make one batch of each kind")
     every = graph.order is not None and order_named(graph.order).is_any
-
-    def bounded(part: Sequence[Region]) -> list[Bounds]:
+    for part in _parts(graph, regions):
         arithmetic = (_EveryOrders if every else _Runs)(format, library, len(part))
         inputs = {}
         for name in part[0].lower:
@@ -65,13 +59,9 @@ def running_batch(
             arithmetic.note(np.abs(known))
         error = np.where(np.isnan(values[ERROR]), np.inf, values[ERROR])
         largest = arithmetic.format.round(arithmetic.peaks)  # as `Running.largest_result`
-        return [
-            Bounds(graph, format, values[LOW, k], values[HIGH, k], error[k], float(largest[k]), library)
-            for k in range(len(part))
-        ]
-
-    for found in _by_threads(bounded, _parts(graph, regions)):
-        yield from found
+        for k in range(len(part)):
+            ends_and_error = values[LOW, k], values[HIGH, k], error[k]
+            yield Bounds(graph, format, *ends_and_error, float(largest[k]), library)
 
 
 def computed_batch(
@@ -99,19 +89,6 @@ def _parts(graph: Graph, states: Sequence[Any]) -> Iterator[Sequence[Any]]:
     together = states_together(graph)
     for first in range(0, len(states), together):
         yield states[first : first + together]
-
-
-def _by_threads(function: Callable[[Any], Any], parts: Iterator[Any]) -> Iterator[Any]:
-    """The results of `function` for the parts, in their order; only a few are computed ahead."""
-    threads = min(os.cpu_count() or 1, _MOST_THREADS)
-    with ThreadPoolExecutor(threads) as pool:
-        ahead: deque[Future[Any]] = deque()
-        for part in parts:
-            ahead.append(pool.submit(function, part))
-            if len(ahead) > threads:
-                yield ahead.popleft().result()
-        while ahead:
-            yield ahead.popleft().result()
 
 
 class _Batch:
