@@ -45,6 +45,8 @@ KERNELS = {
     "known rows": lambda x: np.where(ROWS, x.astype(HALF), 0.0)[0, 1:] + 1 / 3,
     "known row": lambda x: np.where(ROWS, x.astype(HALF), 0.1)[0, 1:].astype(SINGLE) / 3,
     "times known": lambda x: np.where(MASK, x.astype(HALF), 0.1).astype(SINGLE) * x.astype(SINGLE),
+    "promoted with known": lambda x: np.where(MASK, x.astype(HALF), 0.1) * x.astype(SINGLE),
+    "maximum with known": lambda x: np.maximum(x.astype(SINGLE), np.where(MASK, x.astype(HALF), 0.7)),
     "sum of known": lambda x: np.sum(np.where(MASK, x.astype(HALF), 0.1).astype(SINGLE)),
     "product with known": lambda x: np.where(MASK, x.astype(HALF), 0.1).astype(SINGLE) @ x.astype(SINGLE),
     "largest of known": lambda x: np.max(np.where(MASK, x.astype(HALF), 0.9)).astype(SINGLE),

@@ -160,6 +160,16 @@ def test_the_adversary_spends_no_direction_on_constants():
         assert attained(graph, BINARY16, state, "0", ()) == attained(same, BINARY16, inputs, "0", ())
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_constants_of_own_formats_are_numbers_of_these(dtype):
+    """0.1 and 1e5 in a wider format than the program's: what is attained stays below the bound, and 1e5 is no overflow."""
+    for kernel in (lambda x: x.astype(dtype) * 0.1, lambda x: x.astype(dtype) * 1e5):
+        graph, x = trace(kernel, {"x": np.ones(2)}, order="serial"), {"x": np.array([0.5, 0.3])}
+        bound = running(graph, BINARY16, point(x)).error_of("0")
+        for k in range(2):
+            assert 0 < attained(graph, BINARY16, x, "0", (k,)) <= Fraction(bound[k])
+
+
 def test_the_gradient_by_hand():
     """d/dx of relu(x y - y) 4 - x at x = 2, y = 3: y 4 - 1 = 11; d/dy: (x - 1) 4 = 4."""
     graph = trace(lambda x, y: np.maximum(x * y - y, 0) * 4 - x, {"x": 1.0, "y": 1.0}, order="serial")
