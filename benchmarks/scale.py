@@ -124,7 +124,7 @@ def scale_rows(terms: list[int], blocks: list[int]) -> tuple[list[Row], list[Row
     return (
         chains,
         [apart("block", p) for p in blocks],
-        [apart("states", p, name) for p in (4, 11, 16, 32) for name in ("float64", "float16")],
+        [apart("states", p, name) for p in (4, 11, 16, 32, 37, 48) for name in ("float64", "float16")],
     )
 
 

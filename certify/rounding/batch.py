@@ -24,7 +24,7 @@ from certify.rounding.region import Floats, Region
 from certify.rounding.running import Running, running
 
 #: Nodes evaluated together: with more of them nothing is gained, and memory grows (benchmarks/scale.py measures it).
-NODES_TOGETHER = 1 << 19
+NODES_TOGETHER = 1 << 20
 
 
 def running_batch(
