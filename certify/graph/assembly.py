@@ -99,6 +99,11 @@ class Assembler:
         # an input is one number, as a constant is
         return np.isin(self._op.at(self._start.below(ids), int(Op.CONST)), _ROUNDED)
 
+    @property
+    def subtracts(self) -> bool:
+        """Whether any node is a difference."""
+        return bool(self._differences)
+
     def difference(self, ids: Ids) -> tuple[Ids, Ids]:
         """For each node, the pair (y, x) that it is the difference y - x of, or -1."""
         left, right = (np.full(ids.shape, -1, dtype=np.int32) for _ in range(2))

@@ -29,15 +29,16 @@ def subtract(a: Traced, b: Traced) -> Traced:
 
 def _sum_of_two(op: Op, a: Traced, b: Traced) -> Traced:
     lanes = Lanes(a, b)
-    sign = 1.0 if op is Op.ADD else -1.0
-    both = lanes.known_a & lanes.known_b
-    lanes.fold(both, lanes.a_known + sign * lanes.b_known)
-    lanes.keep(lanes.known_b & (lanes.b_known == 0), lanes.a, lanes.a_known)
-    zero_a = lanes.known_a & (lanes.a_known == 0)
-    if op is Op.ADD:
-        lanes.keep(zero_a, lanes.b, lanes.b_known)
-    else:
-        lanes.unary(Op.NEG, zero_a & ~lanes.known_b, lanes.b)
+    if lanes.some_known:
+        sign = 1.0 if op is Op.ADD else -1.0
+        both = lanes.known_a & lanes.known_b
+        lanes.fold(both, lanes.a_known + sign * lanes.b_known)
+        lanes.keep(lanes.known_b & (lanes.b_known == 0), lanes.a, lanes.a_known)
+        zero_a = lanes.known_a & (lanes.a_known == 0)
+        if op is Op.ADD:
+            lanes.keep(zero_a, lanes.b, lanes.b_known)
+        else:
+            lanes.unary(Op.NEG, zero_a & ~lanes.known_b, lanes.b)
     if op is Op.ADD:
         lanes.overwrite()
     else:
@@ -49,14 +50,12 @@ def _sum_of_two(op: Op, a: Traced, b: Traced) -> Traced:
 def multiply(a: Traced, b: Traced) -> Traced:
     """A * b, entrywise; by 0 and by 1 no node, by -1 a negation, by a power of two a scaling."""
     lanes = Lanes(a, b)
-    lanes.fold(lanes.known_a & lanes.known_b, lanes.a_known * lanes.b_known)
-    zero = (lanes.known_a & (lanes.a_known == 0)) | (lanes.known_b & (lanes.b_known == 0))
-    lanes.keep(zero, np.full_like(lanes.a, KNOWN), np.zeros_like(lanes.a_known))
-    for known, factor, other in (
-        (lanes.known_b, lanes.b_known, lanes.a),
-        (lanes.known_a, lanes.a_known, lanes.b),
-    ):
-        lanes.scale(known, factor, other)
+    if lanes.some_known:
+        lanes.fold(lanes.known_a & lanes.known_b, lanes.a_known * lanes.b_known)
+        zero = (lanes.known_a & (lanes.a_known == 0)) | (lanes.known_b & (lanes.b_known == 0))
+        lanes.keep(zero, np.full_like(lanes.a, KNOWN), np.zeros_like(lanes.a_known))
+        lanes.scale(lanes.known_b, lanes.b_known, lanes.a)
+        lanes.scale(lanes.known_a, lanes.a_known, lanes.b)
     lanes.binary(Op.MUL)
     return lanes.result()
 
@@ -167,6 +166,7 @@ class Lanes:
         self.a, self.b = a.ids.ravel(), b.ids.ravel()
         self.a_known, self.b_known = a.known.ravel(), b.known.ravel()
         self.known_a, self.known_b = self.a == KNOWN, self.b == KNOWN
+        self.some_known = bool(self.known_a.any() or self.known_b.any())
         self.place = here()
         self.open = np.ones(self.a.shape, dtype=np.bool_)
         self.ids = np.full(self.a.shape, KNOWN, dtype=np.int32)
@@ -201,7 +201,7 @@ class Lanes:
     def overwrite(self) -> None:
         """x + (y - x), in either order of the two, replaces x by y."""
         nodes = self.open & ~self.known_a & ~self.known_b
-        if not nodes.any():
+        if not (self.assembler.subtracts and nodes.any()):
             return
         for old, change in ((self.a, self.b), (self.b, self.a)):
             new, subtracted = self.assembler.difference(change[nodes])
