@@ -28,6 +28,7 @@ from certify.rounding import ball, batch, point, running, running_batch
 from certify.rounding.running import Running
 
 CHAIN_FORMATS = ("float64", "float32", "float16", "bfloat16")
+FUSED_FORMATS = ("float64", "float32", "float16")
 STATES = 100
 Row = dict[str, Any]
 
@@ -47,8 +48,8 @@ def median_seconds(function: Callable[[], Any], repeats: int) -> float:
     return statistics.median(seconds_of(function, repeats + (repeats > 1))[-repeats:])
 
 
-def chain(terms: int, name: str) -> Row:
-    """A serial dot product of random inputs: tracing and bounds on a ball, and the emulation beside them."""
+def chain(terms: int, name: str, order: str = "serial") -> Row:
+    """A dot product of random inputs, left to right: tracing and bounds on a ball, and the emulation beside them."""
     rng = np.random.default_rng(0)
     inputs = {"x": rng.standard_normal(terms), "y": rng.standard_normal(terms)}
     format = format_named(name)
@@ -57,12 +58,12 @@ def chain(terms: int, name: str) -> Row:
     repeats = 15 if terms <= 10_000 else 5 if terms <= 1_000_000 else 1
 
     def made() -> Graph:
-        return trace(lambda x, y: x @ y, inputs, order="serial")
+        return trace(lambda x, y: x @ y, inputs, order=order)
 
     graph = made()
     return {
         "size": terms,
-        "format": name,
+        "format": name if order == "serial" else f"{name}, {order}",
         "operations": graph.n_operations,
         "trace": median_seconds(made, repeats),
         "bounds": median_seconds(lambda: running(graph, format, region), repeats),
@@ -121,6 +122,7 @@ def scale_rows(terms: list[int], blocks: list[int]) -> tuple[list[Row], list[Row
     """Chains, blocks, and batches of states."""
     # the longest chain in one format: its two gigabytes and its time an operation are much the same in all
     chains = [apart("chain", n, name) for name in CHAIN_FORMATS for n in (terms if name == "float64" else terms[:-1])]
+    chains += [apart("chain", n, name, "fma") for name in FUSED_FORMATS for n in terms[:-1]]
     return (
         chains,
         [apart("block", p) for p in blocks],

@@ -22,12 +22,19 @@ def sum_error(a: Floats, b: Floats, s: Floats) -> Floats:
     return np.asarray((a - (s - part)) + (b - part))
 
 
+def product_error(a: Floats, b: Floats, p: Floats) -> Floats:
+    """a b - p exactly, where p = fl(a b) and nothing overflows or underflows."""
+    high_a, low_a = _split(a)
+    high_b, low_b = _split(b)
+    return np.asarray(low_a * low_b - (((p - high_a * high_b) - low_a * high_b) - high_a * low_b))
+
+
 def product_exceeds(a: Floats, b: Floats, p: Floats) -> Any:
     """Whether a b > p, where a, b >= 0 and p = fl(a b); True where Dekker's transformation is not known to be exact.
 
     It is exact if nothing overflows or underflows: a, b < 2**990 and p > 2**-960.
     """
-    error = _product_error(a, b, p)
+    error = product_error(a, b, p)
     safe = (a < 2.0**990) & (b < 2.0**990) & (p > 2.0**-960) & (p < 2.0**1020)
     return ~safe | (error > 0)
 
@@ -46,14 +53,14 @@ def product_to_odd(a: Floats, b: Floats) -> Floats:
     """a b rounded to odd, like `sum_to_odd`, where its magnitude is between 2**-900 and 2**900; elsewhere as it comes."""
     (x, i), (y, j) = np.frexp(a), np.frexp(b)
     product = np.asarray(x * y)
-    return _scaled(_odd(product, _product_error(x, y, product)), i + j, a * b)
+    return _scaled(_odd(product, product_error(x, y, product)), i + j, a * b)
 
 
 def product_is_exact(a: Floats, b: Floats) -> Any:
     """Whether a b is known to be a binary64 number."""
     (x, i), (y, j) = np.frexp(a), np.frexp(b)
     product = np.asarray(x * y)
-    return (product == 0) | ((_product_error(x, y, product) == 0) & (np.abs(i + j) < 900))
+    return (product == 0) | ((product_error(x, y, product) == 0) & (np.abs(i + j) < 900))
 
 
 def quotient_to_odd(a: Floats, b: Floats) -> Floats:
@@ -85,7 +92,7 @@ def multiply_add(a: Floats, b: Floats, c: Floats) -> Floats:
     size = np.abs(product)
     safe = (np.abs(a) < 2.0**990) & (np.abs(b) < 2.0**990) & (size > 2.0**-900) & (size < 2.0**1000)
     safe &= np.abs(c) < 2.0**1000
-    low = _product_error(a, b, product)
+    low = product_error(a, b, product)
     high = np.asarray(c + low)
     rest = sum_error(c, low, high)
     top = np.asarray(product + high)
@@ -109,13 +116,6 @@ def _rational(a: float, b: float, c: float) -> float:
         return np.inf if exact > 0 else -np.inf
 
 
-def _product_error(a: Floats, b: Floats, p: Floats) -> Floats:
-    """a b - p exactly, where p = fl(a b) and nothing overflows or underflows."""
-    high_a, low_a = _split(a)
-    high_b, low_b = _split(b)
-    return np.asarray(low_a * low_b - (((p - high_a * high_b) - low_a * high_b) - high_a * low_b))
-
-
 def _odd(nearest: Floats, error: Floats) -> Floats:
     """`nearest` + `error` rounded to odd, `nearest` being that sum rounded to nearest; of `error` only the sign counts."""
     even = (nearest.view(np.int64) & 1) == 0
@@ -127,7 +127,7 @@ def _odd(nearest: Floats, error: Floats) -> Floats:
 def _remainder(a: Floats, q: Floats, b: Floats) -> Floats:
     """a - q b exactly, if that is a binary64 number: a and fl(q b) are close, so their difference is exact."""
     product = np.asarray(q * b)
-    return np.asarray((a - product) - _product_error(q, b, product))
+    return np.asarray((a - product) - product_error(q, b, product))
 
 
 def _scaled(significand: Floats, exponent: Any, otherwise: Floats) -> Floats:

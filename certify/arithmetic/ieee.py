@@ -26,7 +26,14 @@ from typing import Any
 import numpy as np
 
 from certify.arithmetic.accumulators import accumulator
-from certify.arithmetic.chains import chains, partial_sums
+from certify.arithmetic.chains import (
+    chains,
+    fused_chains,
+    guessed_sums,
+    guessed_wide_sums,
+    partial_sums,
+    verified_sums,
+)
 from certify.arithmetic.elementary import correctly_rounded, nearest
 from certify.arithmetic.errorfree import (
     multiply_add,
@@ -92,6 +99,28 @@ class Ieee:
         return rounded_multiply_add(self.format, *(np.asarray(x, dtype=np.float64) for x in (a, b, c))).astype(
             self._dtype
         )
+
+    def fused_chains(self, lanes: int) -> bool:
+        """Whether `fused_chain` is worth it for so many lanes."""
+        return fused_chains(lanes)
+
+    def fused_chain(self, total: Values, a: Values, b: Values) -> Values:
+        """fl(... fl(fl(total + a_1 b_1) + a_2 b_2) ...), factors of shape (..., K, lanes), each step rounded once."""
+        wide = self.format.precision == BINARY64.precision
+        x, y = (np.asarray(factor, dtype=np.float64) for factor in (a, b))
+
+        def guess(start: Values, part: slice) -> Values:
+            factors = x[..., part, :], y[..., part, :]
+            return (
+                guessed_wide_sums(start, *factors)
+                if wide
+                else guessed_sums(self.format, start, factors[0] * factors[1])
+            )
+
+        sums = verified_sums(
+            total, a.shape[-2], guess, lambda before, part: self.fma(a[..., part, :], b[..., part, :], before)
+        )
+        return np.asarray(sums[..., -1, :])
 
     def in_format(self, name: str, left: FormatNames, right: FormatNames, op: Op) -> Ieee:
         """The arithmetic in which one instruction of a program of several formats is computed. Raises InputRejected."""

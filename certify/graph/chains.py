@@ -5,7 +5,8 @@ the same additions are grouped instead:
 
 - `pairwise` level by level of its tree, and the blocks of `blocked` side by side: their additions are independent, and an
   arithmetic's lanes do not depend on each other, so these are the same operations on the same numbers;
-- `serial` by the arithmetic's own `chain`, if it has one: the sum of a stretch of terms, left to right;
+- `serial` by the arithmetic's own `chain`, if it has one: the sum of a stretch of terms, left to right; and the products of
+  `fma` by its `fused_chain`;
 - for arithmetics of exact values by halves, since any order encloses the sum.
 """
 
@@ -43,13 +44,37 @@ def total(order: Order, arithmetic: Any, terms: Terms, n: int, lanes: int) -> Va
     return np.asarray(order.total(arithmetic, _one_by_one(terms, n, lanes), n))
 
 
-def may_chain(arithmetic: Any, lanes: int) -> bool:
-    """Whether the arithmetic has a `chain` that is its own additions and is worth it for so many lanes.
+def fused(arithmetic: Any, a: Values, b: Values) -> Values:
+    """The matrix product of `a` (..., terms, I) and `b` (..., terms, J) by fused multiply-adds, lanes (..., I J).
 
-    A class that overrides `add` must not inherit the chain of another addition.
+    Each lane is fl(... fl(fl(a0 b0) + a1 b1) ... ).
     """
+    n, lanes = a.shape[-2], a.shape[-1] * b.shape[-1]
+    total = arithmetic.mul(a[..., 0, :, None], b[..., 0, None, :])
+    flat = (*total.shape[:-2], lanes)
+    if n < FEWEST_TERMS or lanes * FEWEST_TERMS > LANES_TOGETHER or not may_chain(arithmetic, lanes, "fma"):
+        for k in range(1, n):
+            total = arithmetic.fma(a[..., k, :, None], b[..., k, None, :], total)
+        return np.asarray(total.reshape(flat))
+    together = LANES_TOGETHER // lanes
+    total = total.reshape(flat)
+    for first in range(1, n, together):
+        part = slice(first, first + together)
+        x, y = np.broadcast_arrays(a[..., part, :, None], b[..., part, None, :])
+        long = (*x.shape[:-2], lanes)
+        total = arithmetic.fused_chain(total, x.reshape(long), y.reshape(long))
+    return np.asarray(total)
+
+
+def may_chain(arithmetic: Any, lanes: int, operation: str = "add") -> bool:
+    """Whether the arithmetic has a chain that is its own `add`, or `fma`, and is worth it for so many lanes.
+
+    A class that overrides the operation must not inherit the chain of another one.
+    """
+    chain = {"add": "chain", "fma": "fused_chain"}[operation]
     kind = type(arithmetic)
-    return hasattr(kind, "chain") and _definer(kind, "chain") is _definer(kind, "add") and arithmetic.chains(lanes)
+    own = hasattr(kind, chain) and _definer(kind, chain) is _definer(kind, operation)
+    return own and bool(getattr(arithmetic, f"{chain}s")(lanes))
 
 
 def _definer(kind: type, method: str) -> type:

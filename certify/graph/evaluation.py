@@ -45,8 +45,8 @@ class Arithmetic(Protocol):
     have it refuses, in the words of its `covers`, if it has some.
 
     An arithmetic may also have `overwrite`; `fma(a, b, c)` for the order of that name; `accumulating` and `narrow` for
-    accumulators; `sum` and `dot` for `any-order` and for sums without an order; `chain` and `chains` for long serial sums
-    (`certify.graph.chains`); or `exact = True`, which says that its
+    accumulators; `sum` and `dot` for `any-order` and for sums without an order; `chain` and `chains` for long serial sums,
+    `fused_chain` and `fused_chains` for those of `fma` (`certify.graph.chains`); or `exact = True`, which says that its
     results hold for the exact values, so that orders, accumulators and formats do not matter.
 
     An arithmetic of a format has `in_format(name, left, right, op)`, the arithmetic that rounds to the format of that name
@@ -249,8 +249,7 @@ def _reduce(graph: Graph, i: Instruction, arithmetic: Any, a: Values, b: Values)
         else:
             total = chains.total(order, inner, lambda first, stop: a[..., first:stop, :], *i.left.shape)
     elif order.kind == "fma":
-        fused = _fused(inner, a, b)
-        total = fused.reshape((*fused.shape[:-2], -1))
+        total = chains.fused(inner, a, b)
     else:
         total = chains.total(order, inner, _products(inner, a, b), len(i.left), i.stop - i.start)
     return np.asarray(total if inner is arithmetic else arithmetic.narrow(total))
@@ -277,14 +276,6 @@ class _Skipping:
         if a is None or b is None:
             return b if a is None else a
         return self.arithmetic.add(a, b)
-
-
-def _fused(arithmetic: Any, a: Values, b: Values) -> Values:
-    """fl(... fl(fl(a0 b0) + a1 b1) ... ): the serial matrix product with fused multiply-adds, shape (..., I, J)."""
-    total = arithmetic.mul(a[..., 0, :, None], b[..., 0, None, :])
-    for k in range(1, a.shape[-2]):
-        total = arithmetic.fma(a[..., k, :, None], b[..., k, None, :], total)
-    return np.asarray(total)
 
 
 def _products(arithmetic: Arithmetic, a: Values, b: Values) -> chains.Terms:

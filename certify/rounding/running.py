@@ -17,8 +17,8 @@ x being the exact value. If (I) holds for the operands a, b and no operation ove
     2**k a  fl(2**k lo_a), fl(2**k hi_a)                        E = 2**k E_a (+ omega, if k < 0 and it can underflow)
 
 where h(m) = u 2**(ceil(log2 m) - 1) is half an ulp just below m. Fused multiply-adds, accumulators and formats that flush
-have rules of the same kind (docs/theory/rounding.md). Quotients, roots, library functions, maxima and selections have theirs
-in `certify.rounding.functions`, and `any-order` has its own module.
+have rules of the same kind (docs/theory/rounding.md). Fused multiply-adds have theirs in `certify.rounding.fused`, quotients,
+roots, library functions, maxima and selections in `certify.rounding.functions`, and `any-order` has its own module.
 
 *Proof.* Enclosures: the exact operation on computed operands is monotone in each of them (for products: bilinear, so
 extreme at corners), and so is fl. Errors: write x^ - x as the rounding of the last operation plus what the operands
@@ -53,12 +53,12 @@ from certify.arithmetic import Format, format_named
 from certify.arithmetic.accumulators import accumulator
 from certify.arithmetic.chains import chains, partial_sums
 from certify.arithmetic.enclosure import step_down, step_up
-from certify.arithmetic.errorfree import sum_to_odd
 from certify.arithmetic.libm import ONE_ULP, Libm, chosen_library
 from certify.graph import FormatNames, Graph, Op, Values, evaluate, order_named
 from certify.rounding.bounds import Bounds, known_numbers
 from certify.rounding.functions import Functions
-from certify.rounding.local import ERROR, HIGH, LOW, MANTISSA, TINY, UP, corners, magnitude, outward
+from certify.rounding.fused import Fused
+from certify.rounding.local import ERROR, HIGH, LOW, TINY, UP, corners, magnitude, outward
 from certify.rounding.region import Floats, Region
 
 
@@ -102,7 +102,7 @@ def arithmetic_of(graph: Graph, format: Format, libm: Libm = ONE_ULP) -> Running
     return EveryOrder(format, libm) if every else Running(format, libm)
 
 
-class Running(Functions):
+class Running(Functions, Fused):
     """The arithmetic of the theorem. Values are arrays of shape (3, lanes): lo, hi, E.
 
     `peak` is the largest magnitude that any operation so far can return before rounding (nan once one overflowed);
@@ -248,24 +248,6 @@ class Running(Functions):
         result = self.mul(a, a)
         result[LOW] = np.maximum(result[LOW], 0.0)
         return result
-
-    def fma(self, a: Values, b: Values, c: Values) -> Values:
-        """fl(a b + c), rounded once; operands broadcast."""
-        size_a, size_b = magnitude(a), magnitude(b)
-        products = corners(a, b)
-        if self._double or self._rounded_twice:  # they have been rounded
-            products = outward(products)
-        before = np.asarray(products + c[:2])
-        ends = before if self._double else sum_to_odd(products, c[:2])
-        m = magnitude(before)
-        half = self._half_ulp(m)
-        if self._double:  # a power of two may have been rounded down to
-            half *= np.where((m.view(np.int64) & MANTISSA) == 0, 2.0, 1.0)
-        moved = (size_a * size_b) * UP + TINY  # c is a number of the format
-        local = np.minimum(np.maximum(half, self.format.omega), moved)
-        local = np.maximum(local, self._flushed(before, m)) * ((size_a > 0) & (size_b > 0))
-        error = ((size_a + a[ERROR]) * b[ERROR] + size_b * a[ERROR] + c[ERROR] + local) * UP + TINY
-        return self._result(self._round(ends), m, error)
 
     def neg(self, a: Values) -> Values:
         """-a, exact."""

@@ -1,10 +1,15 @@
-"""All partial sums at once: the bits of one addition at a time, in every format."""
+"""All partial sums at once: the bits of one operation at a time, in every format."""
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from certify.arithmetic import BINARY16, BINARY32, BINARY64, Ieee, format_named
-from certify.arithmetic.chains import chains, partial_sums
+from certify.arithmetic.chains import chains, fused_chains, partial_sums, verified_sums
+from certify.arithmetic.elementary import nearest
 
 FORMATS = (
     *("float16", "float32", "float64", "bfloat16", "tf32", "e5m2", "e4m3"),
@@ -78,3 +83,100 @@ def test_flushing_formats_have_no_chain():
     assert not chains(format_named("float16,ftz"), 1)
     assert chains(BINARY64, 1) and not chains(BINARY64, 10_000)
     assert chains(format_named("bfloat16"), 1) and not chains(format_named("bfloat16"), 200)
+
+
+FUSED = (*FORMATS, "float16,ftz", "float32,ftz", "float64,ftz", "float64,saturate", "e4m3,ftz,saturate")
+FUSED_REGIMES = ("plain", "one sign", "tiny", "huge", "mixed", "ties", "cancelling", "midpoints")
+
+
+def _factors(rng, format, shape, regime):
+    """Factors whose products are like `_terms`, cancel up to an ulp, or meet sums near midpoints that binary64 cannot hold."""
+    if regime in ("plain", "one sign", "mixed", "ties", "huge"):
+        return _terms(rng, format, shape, regime), _terms(rng, format, shape, "ties" if regime == "huge" else regime)
+    if regime == "tiny":
+        return _terms(rng, format, shape, "tiny"), _terms(rng, format, shape, "plain")
+    a, b = _terms(rng, format, shape, "plain"), _terms(rng, format, shape, "plain")
+    if regime == "cancelling":
+        a[..., 1::2, :], b[..., 1::2, :] = -a[..., ::2, :], b[..., ::2, :]
+        return format.unbounded.round(a * (1 + 2 * format.u * rng.integers(-1, 2, shape))), b
+    # half an ulp of sums near 1, and what decides the tie: far below what binary64 sees of the sum
+    small = np.maximum(2.0 ** -rng.integers(20, 60, shape), format.min_subnormal)
+    a = np.where(rng.random(shape) < 0.5, format.u, small) * rng.choice([-1.0, 1.0], shape)
+    return format.unbounded.round(a), format.unbounded.round(rng.choice([1.0, 3.0, small.max()], shape))
+
+
+@pytest.mark.parametrize("regime", FUSED_REGIMES)
+@pytest.mark.parametrize("name", FUSED)
+def test_a_fused_chain_is_one_fused_multiply_add_at_a_time(name, regime):
+    """Every partial result of several lanes and rows, the last lane with infinities and NaN."""
+    format = format_named(name)
+    rng = np.random.default_rng(6)
+    ieee = Ieee(format)
+    a, b = _factors(rng, format, (2, 120, 4), regime)
+    a[:, 90, 3], a[0, 110, 3], b[1, 30, 3] = np.inf, -np.inf, np.nan
+    with np.errstate(all="ignore"):
+        a, b = ieee.constant(a), ieee.constant(b)
+        start = total = ieee.constant(rng.choice([1.0, -1.0, 0.0, -0.0], (2, 4)))
+        for k in range(120):
+            total = ieee.fma(a[:, k], b[:, k], total)
+            if k < 20 or k % 20 == 19:
+                chained = ieee.fused_chain(start, a[:, : k + 1], b[:, : k + 1])
+                assert chained.dtype == total.dtype and _same(chained, total)
+
+
+_WIDE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(st.lists(st.tuples(_WIDE, _WIDE), min_size=1, max_size=40), st.sampled_from(["float64", "float32", "e4m3"]))
+@settings(max_examples=200, deadline=None)
+def test_fused_chains_of_any_numbers_are_correctly_rounded(pairs, name):
+    """Numbers of all sizes against rationals, up to the first overflow."""
+    format = format_named(name)
+    ieee = Ieee(format.unbounded)
+    with np.errstate(all="ignore"):
+        a, b = (ieee.constant(np.array(x)[:, None]) for x in zip(*pairs, strict=True))
+        total = Fraction(0)
+        for k, (x, y) in enumerate(zip(a[:, 0].tolist(), b[:, 0].tolist(), strict=True)):
+            chained = ieee.fused_chain(ieee.constant(np.zeros(1)), a[: k + 1], b[: k + 1])[0]
+            if not np.isfinite([x, y, chained]).all():
+                break
+            total = Fraction(nearest(Fraction(x) * Fraction(y) + total, format.unbounded))
+            assert Fraction(float(chained)) == total
+
+
+@given(st.lists(st.lists(st.sampled_from([0.0, 0.0, 0.0, 1.0, np.nan]), min_size=40, max_size=40), max_size=30))
+@settings(max_examples=100, deadline=None)
+def test_sums_do_not_depend_on_the_guess(errors):
+    """Guesses that are off by 1 or NaN here and there: every sum is that of the step."""
+    terms = np.arange(40.0)[:, None] * np.array([1.0, -3.0])
+    off = iter(errors)
+
+    def guess(start, part):
+        some = np.array(next(off, [0.0] * 40))[: len(terms[part]), None]
+        return start + np.cumsum(terms[part], axis=0) + some
+
+    sums = verified_sums(np.zeros(2), 40, guess, lambda before, part: before + terms[part])
+    assert (sums == np.concatenate([np.zeros((1, 2)), np.cumsum(terms, axis=0)])).all()
+
+
+def test_a_guess_of_the_wrong_zero_is_wrong():
+    """-0 for 0 is another number: what is made of it could be, too."""
+    sums = verified_sums(
+        np.array([-0.0]), 3, lambda start, part: -np.zeros((3, 1))[part], lambda before, part: before + 0.0
+    )
+    assert np.signbit(sums[:, 0]).tolist() == [True, False, False, False]
+
+
+def test_ties_of_fused_sums_are_decided_by_what_binary64_loses():
+    """1 + u + 2**-60 in binary32 rounds up, 1 + u - 2**-60 down, in the first and in later steps."""
+    ieee = Ieee(BINARY32)
+    a = ieee.constant(np.array([[BINARY32.u, BINARY32.u]] * 2) * (1 + 2.0**-20))
+    b = ieee.constant(np.array([[1 - 2.0**-21, 1 - 2.0**-20]] * 2))
+    exact = [Fraction(float(x)) * Fraction(float(y)) for x, y in zip(a[0], b[0], strict=True)]
+    assert exact[0] > Fraction(1, 2**24) > exact[1]
+    assert ieee.fused_chain(ieee.constant(np.ones(2)), a[:1], b[:1]).tolist() == [1 + 2.0**-23, 1.0]
+
+
+def test_fused_chains_are_for_few_lanes():
+    """Many lanes are faster by arrays."""
+    assert fused_chains(1) and not fused_chains(10_000)

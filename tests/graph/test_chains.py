@@ -71,6 +71,39 @@ def test_a_chain_belongs_to_its_addition():
     assert evaluate(graph, _OwnAddition(BINARY64), {"x": np.ones(100)})[-2] == 199
 
 
+class _OwnFused(Ieee):
+    """A fused multiply-add of its own: its parent's chain of them is of another."""
+
+    def fma(self, a, b, c):
+        return super().fma(a, b, c) + 1.0
+
+
+def test_a_fused_chain_belongs_to_its_fused_multiply_add():
+    """The chain of additions is kept by a class that overrides the other operation."""
+    assert may_chain(Ieee(BINARY64), 1, "fma") and may_chain(_OwnAddition(BINARY64), 1, "fma")
+    assert not may_chain(_OwnFused(BINARY64), 1, "fma") and may_chain(_OwnFused(BINARY64), 1)
+    assert not may_chain(enclosure("numpy"), 1, "fma")
+    x = np.ones(100)
+    graph = trace(lambda x: x @ x, {"x": x}, order="fma")
+    assert evaluate(graph, _OwnFused(BINARY64), {"x": x})[-2] == 199
+
+
+@pytest.mark.parametrize("n", [FEWEST_TERMS - 1, FEWEST_TERMS, 1000])
+def test_fused_matrix_products_are_loops(n):
+    """Lanes of a matrix product, in stretches that join, in binary64 and with an accumulator."""
+    rng = np.random.default_rng(7)
+    inputs = {"A": BINARY16.round(rng.standard_normal((3, n))), "B": BINARY16.round(rng.standard_normal((n, 5)))}
+    for format, order in ((BINARY64, "fma"), (BINARY16, "fma:float32")):
+        graph = trace(lambda A, B: A @ B, inputs, order=order)
+        ieee, wide = Ieee(format), Ieee(BINARY64 if format == BINARY64 else BINARY32)
+        computed = evaluate(graph, ieee, {name: ieee.constant(x) for name, x in inputs.items()})[-16:-1]
+        A, B = (wide.constant(x) for x in inputs.values())
+        total = wide.mul(A[:, :1], B[:1])
+        for k in range(1, n):
+            total = wide.fma(A[:, k : k + 1], B[k : k + 1], total)
+        assert (computed == ieee.cast(total).ravel()).all()
+
+
 def test_stretches_join():
     """A chain of several stretches, each joined to the sum before it, is the loop."""
     x = np.random.default_rng(3).standard_normal(3 * LANES_TOGETHER + 5)
