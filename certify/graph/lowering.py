@@ -6,6 +6,7 @@ and counting.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -43,6 +44,18 @@ def lower(graph: Graph, order: str | None = None) -> Graph:
             ids[i.start : i.stop] = apply(graph, i, nodes, ids)
     outputs = {name: Output(ids.take(out.ids), out.known) for name, out in graph.outputs.items()}
     return nodes.assembler.finish(outputs, graph.order)
+
+
+def with_plain_sums(graph: Graph) -> Graph:
+    """`graph` with `x + (y - x)` as the addition of x and the node y - x; nodes keep their numbers."""
+    rights = [i.right[1] if i.op is Op.OVERWRITE else i.right.ravel() for i in graph.instructions()]
+    lengths = [len(right) for right in rights]
+    return replace(
+        graph,
+        op=np.where(graph.op == Op.OVERWRITE, Op.ADD, graph.op).astype(graph.op.dtype),
+        right=np.concatenate([graph.right[:0], *rights]),
+        right_at=np.concatenate([[0], np.cumsum(lengths)]).astype(graph.right_at.dtype),
+    )
 
 
 class _Nodes:

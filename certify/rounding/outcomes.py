@@ -8,8 +8,8 @@ moves it by at most half of that. Rules differ from `certify.rounding.running` i
   number such as 0 or an operand, which stochastic rounding need not choose;
 - overwriting, `x + (y - x)`, is an addition like any other.
 
-Sums of numbers of the format that are exact stay exact. Inputs and constants are converted to nearest, and a library's
-functions are within their ulps whatever they draw.
+Sums of numbers of the format that are exact stay exact, and so do additions of 0. Inputs and constants are converted to nearest,
+and a library's functions are within their ulps whatever they draw.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ class EveryOutcome(Running):
         else:
             ends = sum_to_odd(a[:2], b[:2])
         m = magnitude(ends)
-        return ends, m, 2.0 * self._half_ulp(m) * (m > self._exact_sums)
+        rounds = (m > self._exact_sums) & (magnitude(a) > 0) & (magnitude(b) > 0)
+        return ends, m, 2.0 * self._half_ulp(m) * rounds
 
     def _product(self, size_a: Floats, size_b: Floats, ends: Values) -> tuple[Floats, Floats]:
         m = np.asarray(size_a * size_b)  # exact, or one step more
@@ -119,3 +120,27 @@ class EveryOutcome(Running):
         # nearest is exact but for what passes the largest number
         rounded = self.format.round(np.stack([low, high]))
         return np.where(np.isfinite(ends), rounded, ends)
+
+
+class Squares(EveryOutcome):
+    """The same, but a rounding in a sum or a product counts with the square of its local term c, in a unit.
+
+    Then E of a sum of products of terms without an error is at least the sum of (c / unit)^2 over its roundings: for such terms
+    the rules add local terms and nothing else, and round up. A ratio that underflows has a square below 2**-1073.
+    """
+
+    def __init__(self, like: EveryOutcome, unit: float) -> None:
+        super().__init__(like.format, like.libm)
+        self._unit = unit  # a power of two
+
+    def _sum(self, a: Values, b: Values) -> tuple[Values, Floats, Floats]:
+        ends, m, local = super()._sum(a, b)
+        return ends, m, self._square(local)
+
+    def _product(self, size_a: Floats, size_b: Floats, ends: Values) -> tuple[Floats, Floats]:
+        m, local = super()._product(size_a, size_b, ends)
+        return m, self._square(local)
+
+    def _square(self, local: Floats) -> Floats:
+        ratio = local / self._unit
+        return np.asarray(ratio * ratio + TINY * (local > 0))

@@ -9,6 +9,9 @@ numbers a_k, with probability at least 1 - delta
 k over the roundings that are drawn, c_k the spacing of the format below the largest result, and j over errors that are not
 drawn: conversions, library functions, nodes that were cut. Of several results each has its share of delta.
 
+All roundings of a sum or of an element of a matrix product have one adjoint, that of its node: two numbers stand for them, the
+sum of their c_k and the root of the sum of squares. So there is no node for every addition and product.
+
 Such a bound is no proof about one run, and is never put beside proved ones without its name.
 """
 
@@ -27,11 +30,13 @@ from certify.arithmetic.enclosure import step_up
 from certify.arithmetic.libm import Libm, chosen_library
 from certify.arithmetic.stochastic import refuse
 from certify.errors import InputRejected
-from certify.graph import ZERO, Graph, Op, lower, order_named
+from certify.graph import ZERO, Graph, Op, Values, order_named
+from certify.graph.evaluation import apply
+from certify.graph.lowering import with_plain_sums
 from certify.rounding.adjoint import unique_nodes
 from certify.rounding.bounds import Bounds
-from certify.rounding.local import LOW, TINY, UP
-from certify.rounding.outcomes import EveryOutcome
+from certify.rounding.local import ERROR, LOW, TINY, UP
+from certify.rounding.outcomes import EveryOutcome, Squares
 from certify.rounding.region import Floats, Region
 from certify.rounding.running import analysed
 from certify.rounding.secants import Mask, Secants, secants
@@ -42,8 +47,9 @@ ASSUMPTIONS = (
     "it, its result is one of the two numbers of the format around the exact result, and equal to that on average",
     "inputs and constants are converted to nearest, ties to even",
 )
-#: Operations each of whose results is one rounding, drawn by itself. Others are exact, or their errors are not drawn.
-_DRAWN = (Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.SQRT, Op.SCALE)
+#: Operations whose roundings are drawn: one a result, and in sums and dot products one an addition and a product. Others are
+#: exact, or their errors are not drawn.
+_DRAWN = (Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.SQRT, Op.SCALE, Op.SUM, Op.DOT)
 _LEAST = 2.0**-1000
 
 
@@ -58,7 +64,7 @@ class Probable:
     confidence : the probability, at least.
     elements : by output, in its shape: the bounds.
     surely : the same for every outcome of every rounding, proved without probabilities; both infinite if one may overflow.
-    every_outcome : running bounds of the nodes for every outcome; its graph has a node for every addition and product.
+    every_outcome : running bounds of the nodes for every outcome; in its graph overwriting is an addition like any other.
     """
 
     confidence: Fraction
@@ -94,7 +100,7 @@ def probable(
     Parameters
     ----------
     graph, format, region, libm : as for `running`; of one format with subnormal numbers, in the order serial, pairwise or
-        blocked(K). Memory and time are those of `adjoint` for a node an addition and a product.
+        blocked(K). Memory and time are those of `adjoint`.
     outputs : the outputs to bound, all by default: together they have the confidence.
     confidence : above 0 and below 1; of a float what it prints as, so that 0.999999 is what it says.
 
@@ -115,7 +121,7 @@ def probable(
     order = None if graph.order is None else order_named(graph.order)
     if order is not None and (order.is_any or order.kind == "fma" or order.accumulator):
         refuse(f"the order {order.name}")
-    program = lower(graph)
+    program = with_plain_sums(graph)
     library = chosen_library(libm, [format, *map(format_named, program.format_names)])
     arithmetic = EveryOutcome(format, library)
     bounds, values = analysed(program, arithmetic, format, region)
@@ -123,11 +129,12 @@ def probable(
     if bounds.first_overflow() is None:
         linear = secants(program, arithmetic, values)
         sweep, drawn, nodes = Sweep(linear), drawn_nodes(linear), unique_nodes(program, names)
+        spacings = root_spacings(linear, arithmetic, values)
         deviations = deviations_allowed((1 - confidence) / max(len(nodes), 1))
         for part, mid, sizes in sweep.blocks(nodes):
             at = nodes[part]
             sure[at] = np.minimum(sure[at], products(linear.local, sizes))
-            likely[at] = np.minimum(sure[at], _likely(linear.local, drawn, mid, sizes, deviations))
+            likely[at] = np.minimum(sure[at], _likely(linear.local, spacings, drawn, mid, sizes, deviations))
     else:
         sure[:] = likely[:] = np.inf
     return Probable(
@@ -158,6 +165,23 @@ def drawn_nodes(linear: Secants) -> Mask:
     return drawn & ~linear.cut
 
 
+def root_spacings(linear: Secants, arithmetic: EveryOutcome, values: Values) -> Floats:
+    """For each node at least the root of the sum of squares of the local terms of its roundings: of one, that is its `local`."""
+    roots, exact = linear.local.copy(), values.copy()
+    exact[ERROR] = 0.0
+    with np.errstate(all="ignore"):
+        for i in linear.graph.instructions():
+            lanes = slice(i.start, i.stop)
+            largest = linear.local[lanes].max(initial=0.0, where=np.isfinite(linear.local[lanes]))
+            if i.op not in (Op.SUM, Op.DOT) or not largest > 0:
+                continue
+            unit = float(np.ldexp(0.5, np.frexp(largest)[1]))
+            squares = apply(linear.graph, i, Squares(arithmetic, unit), exact)[ERROR]
+            root = np.sqrt(squares) * UP * unit + TINY * (squares > 0)
+            roots[lanes] = np.fmin(root, roots[lanes])  # unless it is not a number
+    return roots
+
+
 def deviations_allowed(delta: Fraction) -> float:
     """At least sqrt(log(2 / delta) / 2).
 
@@ -172,14 +196,14 @@ def deviations_allowed(delta: Fraction) -> float:
     return float(step_up(np.sqrt(logarithm / 2)))
 
 
-def _likely(local: Floats, drawn: Mask, mid: Floats, sizes: Floats, deviations: float) -> Floats:
+def _likely(local: Floats, roots: Floats, drawn: Mask, mid: Floats, sizes: Floats, deviations: float) -> Floats:
     """The bound of the theorem for some results, shape (results,); mid and sizes as from `Sweep.blocks`."""
     with np.errstate(all="ignore"):
         # what an adjoint may be off its midpoint; sizes were rounded up
         radii = (sizes - np.abs(mid)) * UP + TINY * (sizes > 0)
         counted = np.where(drawn[:, None], radii, sizes)
         rest = products(local, counted)
-        spread = _root_of_squares(np.where(mid == 0, 0.0, np.abs(mid) * local[:, None])[drawn])
+        spread = _root_of_squares(np.where(mid == 0, 0.0, np.abs(mid) * roots[:, None])[drawn])
         total = (deviations * spread + rest) * UP + TINY * (spread > 0)
     return np.where(np.isnan(total), np.inf, total)
 

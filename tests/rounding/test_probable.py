@@ -162,12 +162,12 @@ def _inputs_drawn(linear, right=module.drawn_nodes):
     return drawn
 
 
-def _without_radii(local, drawn, mid, sizes, deviations, right=module._likely):
-    return right(local, drawn, mid, np.where(drawn[:, None], np.abs(mid), sizes), deviations)
+def _without_radii(local, roots, drawn, mid, sizes, deviations, right=module._likely):
+    return right(local, roots, drawn, mid, np.where(drawn[:, None], np.abs(mid), sizes), deviations)
 
 
-def _without_others(local, drawn, mid, sizes, deviations, right=module._likely):
-    return right(np.where(drawn, local, 0.0), drawn, mid, sizes, deviations)
+def _without_others(local, roots, drawn, mid, sizes, deviations, right=module._likely):
+    return right(np.where(drawn, local, 0.0), roots, drawn, mid, sizes, deviations)
 
 
 WRONG = {
