@@ -8,8 +8,8 @@ moves it by at most half of that. Rules differ from `certify.rounding.running` i
   number such as 0 or an operand, which stochastic rounding need not choose;
 - overwriting, `x + (y - x)`, is an addition like any other.
 
-Sums of numbers of the format that are exact stay exact, and so do additions of 0. Inputs and constants are converted to nearest,
-and a library's functions are within their ulps whatever they draw.
+Sums of numbers of the format that are exact stay exact, and so do additions of 0. Inputs and constants are converted to
+nearest, and a library's functions are within their ulps whatever they draw.
 """
 
 from __future__ import annotations

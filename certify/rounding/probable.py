@@ -51,6 +51,7 @@ ASSUMPTIONS = (
 #: exact, or their errors are not drawn.
 _DRAWN = (Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.SQRT, Op.SCALE, Op.SUM, Op.DOT)
 _LEAST = 2.0**-1000
+_TOGETHER = 1 << 17  # numbers of an array that stays in a cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +167,7 @@ def drawn_nodes(linear: Secants) -> Mask:
 
 
 def root_spacings(linear: Secants, arithmetic: EveryOutcome, values: Values) -> Floats:
-    """For each node at least the root of the sum of squares of the local terms of its roundings: of one, that is its `local`."""
+    """For each node at least the root of the sum of squares of its roundings' local terms: of one, that is its `local`."""
     roots, exact = linear.local.copy(), values.copy()
     exact[ERROR] = 0.0
     with np.errstate(all="ignore"):
@@ -198,13 +199,22 @@ def deviations_allowed(delta: Fraction) -> float:
 
 def _likely(local: Floats, roots: Floats, drawn: Mask, mid: Floats, sizes: Floats, deviations: float) -> Floats:
     """The bound of the theorem for some results, shape (results,); mid and sizes as from `Sweep.blocks`."""
+    counted = drawn & np.isfinite(local)
+    rest, spreads = [products(np.where(counted, 0.0, local), sizes)], []
+    rows = np.flatnonzero(counted & (local > 0))
+    together = max(1, _TOGETHER // max(mid.shape[1], 1))
     with np.errstate(all="ignore"):
-        # what an adjoint may be off its midpoint; sizes were rounded up
-        radii = (sizes - np.abs(mid)) * UP + TINY * (sizes > 0)
-        counted = np.where(drawn[:, None], radii, sizes)
-        rest = products(local, counted)
-        spread = _root_of_squares(np.where(mid == 0, 0.0, np.abs(mid) * roots[:, None])[drawn])
-        total = (deviations * spread + rest) * UP + TINY * (spread > 0)
+        for first in range(0, len(rows), together):
+            part = rows[first : first + together]
+            middles, reach = np.abs(mid[part]), sizes[part]
+            # what an adjoint may be off its midpoint; sizes were rounded up
+            radii = (reach - middles) * UP + TINY * (reach > 0)
+            rest.append(products(local[part], radii))
+            middles *= roots[part, None]
+            spreads.append(_root_of_squares(middles))
+        spread = _root_of_squares(np.array(spreads).reshape(-1, mid.shape[1]))
+        others = np.sum(rest, axis=0) * (1.0 + (2 * len(rest) + 16) * 2.0**-53)
+        total = (deviations * spread + others) * UP + TINY * (spread > 0)
     return np.where(np.isnan(total), np.inf, total)
 
 

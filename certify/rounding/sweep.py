@@ -134,7 +134,8 @@ class _Group:
     """Where the entries of an index array go, and the entries that go to one place."""
 
     def __init__(self, ids: Ids) -> None:
-        self.ids, self.most = ids, 1
+        self.ids: Ids | slice = ids
+        self.most = 1
         self.order: npt.NDArray[np.int64] | None = None
         self.starts: npt.NDArray[np.int64] | None = None
         order = np.argsort(ids, kind="stable")
@@ -144,6 +145,9 @@ class _Group:
             starts = np.flatnonzero(first)
             self.ids, self.order, self.starts = ordered[first], order, starts
             self.most = int(np.diff(np.append(starts, len(ids))).max())
+        found = self.ids
+        if len(found) and found[0] >= 0 and (np.diff(found) == 1).all():
+            self.ids = slice(int(found[0]), int(found[-1]) + 1)  # no copy of what is there
 
     def total(self, terms: Floats) -> Floats:
         """The sums of the entries that go to one place."""
@@ -167,7 +171,11 @@ class _State:
             absolute = to.total(np.abs(mid))
             more = more + absolute * (n * _U / (1 - n * _U)) + _LEAST * (absolute != 0)
         after = self.mid[to.ids] + own  # exact where it is 0
-        self.rad[to.ids] = (self.rad[to.ids] + more + np.abs(after) * _U) * _up(n) + _LEAST * (after != 0)
+        radius = self.rad[to.ids] + more
+        radius += np.abs(after) * _U
+        radius *= _up(n)
+        radius += _LEAST * (after != 0)
+        self.rad[to.ids] = radius
         self.mid[to.ids] = after
         if self.spread is not None and spread is not None:
             self.spread[to.ids] = (self.spread[to.ids] + to.total(spread)) * _up(n)

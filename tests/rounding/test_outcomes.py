@@ -145,6 +145,8 @@ def test_exact_operations_stay_exact():
         assert total[0, 0] == total[1, 0] == 3.5
         assert rules.scale(a, -1)[:, 0].tolist()[:2] == [1.5, 1.5]
         assert rules.scale(a, -1)[2, 0] == 0.0
+        zero = rules.enclose(*[np.zeros(1)] * 2)
+        assert rules.add(a, zero).tolist() == rules.sub(a, zero).tolist() == a.tolist()
     assert EveryOutcome(BINARY16).mul(a, b)[:2, 0].tolist() == [1.5, 1.5]
 
 

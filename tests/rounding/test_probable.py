@@ -6,12 +6,16 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from adjoint_cases import function_graph, random_function_steps
 from probable_cases import Tally, beyond, check_functions, dot_case, exact_dot, most_allowed, results
+from random_kernels import REGISTERS, random_inputs
 
 from certify.arithmetic import BINARY16, BINARY32, BINARY64, format_named
 from certify.errors import InputRejected, OrderUnspecified
-from certify.graph import Op, trace, with_order
+from certify.graph import Op, Variable, lower, trace, with_order
 from certify.rounding import Region, adjoint, ball, point, probable, running
+from certify.rounding.outcomes import EveryOutcome
+from certify.rounding.running import analysed
 
 module = import_module("certify.rounding.probable")
 CONFIDENCES = (0.9, 0.99, 0.999, 0.999999)
@@ -120,6 +124,10 @@ def _tight():
     yield step, {"x": np.array(below), "y": np.array(0.1)}, 0.01
     converted = trace(lambda x: np.max(x) * 1.0, {"x": np.ones(1)}, order="serial")
     yield converted, {"x": np.array([1.0 + 0.999 * 2.0**-11])}, 0.01
+    # every product is near the middle of 1/2 and the next number, with both signs, and the sums are exact
+    products = {"x": np.tile([1.0, -1.0], 64) * (1.0 + 2.0**-10), "y": np.full(128, 0.5 - 2.0**-12)}
+    products["y"][-1] = 0.5 - 2.0**-11
+    yield trace(lambda x, y: x @ y, products, order="pairwise"), products, 0.5
     inputs = trace(lambda x: np.sum(x), {"x": np.ones(16)}, order="pairwise")
     yield inputs, {"x": np.full(16, 1.0 + 0.999 * 2.0**-11)}, 0.9
 
@@ -170,6 +178,28 @@ def _without_others(local, roots, drawn, mid, sizes, deviations, right=module._l
     return right(np.where(drawn, local, 0.0), roots, drawn, mid, sizes, deviations)
 
 
+def _halved(linear, arithmetic, values, right=module.root_spacings):
+    return right(linear, arithmetic, values) / 2
+
+
+def _of_the_last(linear, arithmetic, values):
+    """A sum counted as if it were rounded once, by the spacing at its end."""
+    last = (values[1] - values[0] + np.abs(values[1])) * 2.0**-10
+    return np.minimum(linear.local, last)
+
+
+def _of_additions(linear, arithmetic, values, right=module.root_spacings):
+    """No products."""
+
+    class Wrong(module.Squares):
+        def _product(self, size_a, size_b, ends):
+            return size_a * size_b, 0.0 * size_a * size_b
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "Squares", Wrong)
+        return right(linear, arithmetic, values)
+
+
 WRONG = {
     "half an ulp": ("secants", _with_local(0.5)),
     "no factor 2 in the logarithm": ("deviations_allowed", lambda d, f=module.deviations_allowed: f(d * 2)),
@@ -179,6 +209,9 @@ WRONG = {
     "cut nodes drawn": ("drawn_nodes", _cut_ones_drawn),
     "conversions drawn": ("drawn_nodes", _inputs_drawn),
     "all drawn": ("drawn_nodes", _all_drawn),
+    "half of a root": ("root_spacings", _halved),
+    "sums rounded once": ("root_spacings", _of_the_last),
+    "products of sums exact": ("root_spacings", _of_additions),
 }
 
 
@@ -224,6 +257,57 @@ def test_overwriting_is_two_roundings():
     )
     assert Op.OVERWRITE not in {i.op for i in found.every_outcome.graph.instructions()}
     assert found.error_of("0") < 2.0**-20
+
+
+@pytest.mark.parametrize("order", ["serial", "pairwise", "blocked(3)"])
+def test_sums_need_no_node_an_addition(order):
+    """The bounds of random kernels and of matrix products with zeros are those of the program of single operations."""
+    cases, rng = [], np.random.default_rng(31)
+    for seed in range(8):
+        steps = random_function_steps(np.random.default_rng([seed, 9]))
+        drawn = dict(zip(REGISTERS, np.stack(list(random_inputs(rng, BINARY16, seed % 3).values())), strict=True))
+        cases.append((function_graph(steps, order), drawn))
+    support = rng.random((3, 20)) < 0.7
+    inputs = {
+        "A": support * rng.standard_normal((3, 20)),
+        "B": rng.standard_normal((20, 2)),
+        "x": rng.standard_normal(2),
+    }
+    shapes = {"A": Variable((3, 20), support), "B": Variable((20, 2)), "x": Variable((2,))}
+    cases.append((trace(lambda A, B, x: x + ((A @ B).sum(axis=0) - x), shapes, order=order), inputs))
+    compared = 0
+    for graph, given in cases:
+        for format in (BINARY16, BINARY32, BINARY64):
+            found, single = (probable(program, format, point(given)) for program in (graph, lower(graph)))
+            assert found.every_outcome.graph.n_nodes == graph.n_nodes
+            for name in graph.outputs:
+                for mine, other in ((found.elements, single.elements), (found.surely, single.surely)):
+                    assert np.isfinite(mine[name]).tolist() == np.isfinite(other[name]).tolist()
+                    assert mine[name] == pytest.approx(other[name], rel=1e-12)
+                    compared += int(np.isfinite(mine[name]).sum())
+    assert compared > 100
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0**-500, 2.0**-1030, 2.0**505])
+def test_root_spacings_are_no_less_than_the_root_of_squares(scale):
+    """In binary64, for products of every size, against rationals; and close, but where squares underflow."""
+    rng = np.random.default_rng(32)
+    inputs = {"x": scale * rng.standard_normal(30) * 2.0 ** rng.integers(-6, 6, 30), "y": rng.standard_normal(30)}
+    graph = trace(lambda x, y: x @ y, inputs, order="serial")
+    linears = []
+    for program in (graph, lower(graph)):
+        arithmetic = EveryOutcome(BINARY64)
+        values = analysed(program, arithmetic, BINARY64, point(inputs))[1]
+        linear = module.secants(program, arithmetic, values)
+        linears.append((linear.local, module.root_spacings(linear, arithmetic, values)))
+    [found], locals_ = linears[0][1][60:61], linears[1][0][60:-1]
+    assert len(locals_) == 59
+    if scale < 2.0**-1000:  # sums are exact, and products round to multiples of the smallest number
+        assert Fraction(found) ** 2 >= 30 * Fraction(BINARY64.min_subnormal) ** 2
+    else:
+        needed = sum((Fraction(c) ** 2 for c in locals_.tolist()), Fraction(0))
+        assert needed <= Fraction(found) ** 2 * (1 + Fraction(1, 2**48)) <= needed * (1 + Fraction(1, 2**40))
+    assert found <= linears[0][0][60]
 
 
 def test_a_ball_holds_its_states():
