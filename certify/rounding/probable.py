@@ -40,7 +40,7 @@ from certify.rounding.outcomes import EveryOutcome, Squares
 from certify.rounding.region import Floats, Region
 from certify.rounding.running import analysed
 from certify.rounding.secants import Mask, Secants, secants
-from certify.rounding.sweep import Sweep, products
+from certify.rounding.sweep import Sweep, products, stretches
 
 ASSUMPTIONS = (
     "every addition, subtraction, product, quotient, root and scaling rounds stochastically: given all roundings before "
@@ -51,7 +51,6 @@ ASSUMPTIONS = (
 #: exact, or their errors are not drawn.
 _DRAWN = (Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.SQRT, Op.SCALE, Op.SUM, Op.DOT)
 _LEAST = 2.0**-1000
-_TOGETHER = 1 << 17  # numbers of an array that stays in a cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,12 +200,10 @@ def _likely(local: Floats, roots: Floats, drawn: Mask, mid: Floats, sizes: Float
     """The bound of the theorem for some results, shape (results,); mid and sizes as from `Sweep.blocks`."""
     counted = drawn & np.isfinite(local)
     rest, spreads = [products(np.where(counted, 0.0, local), sizes)], []
-    rows = np.flatnonzero(counted & (local > 0))
-    together = max(1, _TOGETHER // max(mid.shape[1], 1))
     with np.errstate(all="ignore"):
-        for first in range(0, len(rows), together):
-            part = rows[first : first + together]
-            middles, reach = np.abs(mid[part]), sizes[part]
+        for part in stretches(np.flatnonzero(counted & (local > 0)), mid.shape[1]):
+            # a result's numbers side by side, for there may be few results
+            middles, reach = np.abs(np.asfortranarray(mid[part])), np.asfortranarray(sizes[part])
             # what an adjoint may be off its midpoint; sizes were rounded up
             radii = (reach - middles) * UP + TINY * (reach > 0)
             rest.append(products(local[part], radii))

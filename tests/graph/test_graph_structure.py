@@ -10,6 +10,7 @@ from certify.cases.polyprox import block
 from certify.arithmetic import BINARY64, FORMATS, Ieee
 from certify.errors import InputRejected, OrderUnspecified
 from certify.graph import ZERO, Op, Variable, evaluate, live_terms, lower, output, trace, with_order
+from certify.graph.lowering import with_plain_sums
 from certify.rounding import majorant, point, running
 
 
@@ -228,3 +229,19 @@ def test_the_block_is_traced_as_it_runs(monkeypatch):
     values = evaluate(graph, ieee, state)
     assert np.array_equal(output(graph, ieee, values, "W"), np.asarray(expected["W"]))
     assert output(graph, ieee, values, "alpha") == expected["alpha"]
+
+
+def test_overwriting_as_the_addition_that_it_is():
+    """Only the instructions that overwrite change; every node keeps its number and its computed value."""
+    graph = _mixed_graph()
+    plain = with_plain_sums(graph)
+    assert Op.OVERWRITE in set(graph.op.tolist()) and Op.OVERWRITE not in set(plain.op.tolist())
+    for before, after in zip(graph.instructions(), plain.instructions(), strict=True):
+        assert (before.start, before.stop) == (after.start, after.stop) and (before.left == after.left).all()
+        if before.op is Op.OVERWRITE:
+            assert after.op is Op.ADD and (after.right == before.right[1]).all()
+        else:
+            assert after.op is before.op and (after.right == before.right).all()
+    rng, ieee = np.random.default_rng(8), Ieee(BINARY64)
+    inputs = {b.name: rng.standard_normal(b.support.shape) for b in graph.inputs}
+    assert (evaluate(plain, ieee, inputs) == evaluate(graph, ieee, inputs)).all()

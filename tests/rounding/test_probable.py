@@ -305,6 +305,7 @@ def test_root_spacings_are_no_less_than_the_root_of_squares(scale):
     if scale < 2.0**-1000:  # sums are exact, and products round to multiples of the smallest number
         assert Fraction(found) ** 2 >= 30 * Fraction(BINARY64.min_subnormal) ** 2
     else:
+        # each of these was rounded up by a factor 1 + 2**-50 of its own
         needed = sum((Fraction(c) ** 2 for c in locals_.tolist()), Fraction(0))
         assert needed <= Fraction(found) ** 2 * (1 + Fraction(1, 2**48)) <= needed * (1 + Fraction(1, 2**40))
     assert found <= linears[0][0][60]
