@@ -1,16 +1,18 @@
 """What every program of a kernel must pay for its formats: a lower bound of its running bounds, linear in the roundings.
 
 **Theorem** (docs/theory/tuning.md#unavoidable). Let a graph have the order serial, without an accumulator, and let each of its
-registers have one of some formats. There are weights g_k >= 0 and seeds s_k(f) >= 0, the same for all these programs, such that
-every program whose running bounds certify |error of an output|_2 <= tol has
+registers have one of some formats. Let M_k be any numbers that are not negative. From them follow weights g_k >= 0 and seeds
+s_k(f) >= 0, the same for all these programs. If g_k M_k > tol wherever g_k > 0, then every program whose running bounds certify
+|error of an output|_2 <= tol has
 
     sum_k g_k s_k(format of k) <= tol.
 
 So the formats of certified programs are solutions of a knapsack: each register has a format, and its parts c(r, f) of the sum
-stay within tol. For every z >= 0 their cost is at least sum_r min_f (cost(r, f) + z c(r, f)) - z tol.
+stay within tol. For every z >= 0 their cost is at least sum_r min_f (cost(r, f) + z c(r, f)) - z tol. A format with
+c(r, f) > tol is in no certified program; knowing that, more roundings are unavoidable.
 
 Weights and seeds are sums of products of numbers that are not negative, each rounded to nearest; a part in 2**20 is taken off
-at the end, which covers 2**30 roundings on any path. What must not be too small is raised by as much.
+at the end, which covers 2**30 roundings on any path.
 """
 
 from __future__ import annotations
@@ -21,15 +23,19 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from certify.arithmetic import BINARY64, Format, format_named
+from certify.arithmetic import BINARY64, Format
 from certify.graph import ZERO, Instruction, Op, order_named, with_order
 from certify.rounding.assignments import Assignments
 from certify.rounding.region import Floats, Region
 from certify.rounding.running import running
 
+Flags = npt.NDArray[np.bool_]
+
 _SLACK = 2.0**-20
-_TINY = 2.0**-900  # below it nothing is counted, so that no product here underflows
-_ROUNDS = 3
+_TINY = (
+    2.0**-900
+)  # below it nothing is counted: what a product here loses when it underflows is no part in 2**20 of what is
+_ROUNDS = 32
 
 
 def least_cost(
@@ -39,45 +45,69 @@ def least_cost(
 
     Parameters
     ----------
-    space, region, tolerances : as in the search; the norm of each output named is to stay within its tolerance.
-    errors : of each of these outputs numbers that are not negative, as large where errors are large: the direction v.
+    space, region, tolerances : as in the search; the norm of each output named is to stay within its tolerance. Some
+        assignment is certified.
+    errors : of each of these outputs numbers that are not negative, as large where errors are large. Directions v are their
+        powers 0, 1/2 and 1.
     """
     costs = space.costs
     free = space.cost(tuple(costs.index(min(costs)) for _ in space.names))
-    order = order_named(space.graph.order or "serial")
-    if order.name != "serial" or any(f.flush or (f.precision > 24 and f != BINARY64) for f in space.formats):
+    serial = order_named(space.graph.order or "serial").name == "serial"
+    covered = all(not f.flush and (f.precision <= 24 or f == BINARY64) for f in space.formats)
+    if region.representable or not (serial and covered):
         return free
     kernel = Unavoidable(space, region)
     if not kernel.defined:
         return free
-    found = [kernel.knapsack(kernel.parts(name, tol, errors[name]), tol) for name, tol in tolerances.items()]
-    return max([free, *found])
+    allowed = np.array([[space.possible(r, f) for f in range(len(costs))] for r in range(len(space.names))])
+    while True:
+        found = [
+            (kernel.parts(name, tol, errors[name] ** power, allowed), tol)
+            for name, tol in tolerances.items()
+            for power in (0.0, 0.5, 1.0)
+        ]
+        remain = allowed & np.all([parts <= tol for parts, tol in found], axis=0)
+        if (remain == allowed).all():
+            return max([free, *(kernel.knapsack(parts, tol, allowed) for parts, tol in found)])
+        allowed = remain
 
 
 class Unavoidable:
-    """The weights and seeds of the theorem for the registers of a space, with x0 the middle of the region."""
+    """The weights and seeds of the theorem for the registers of a space.
+
+    The exact values are taken where the inputs are the middle of the region, and where they are as large as it has them.
+    """
 
     def __init__(self, space: Assignments, region: Region) -> None:
         self.space, self.graph = space, space.graph
-        formats = [*space.formats, *map(format_named, space.graph.format_names)]
-        self.theta = max(f.u for f in formats) / 2
-        self.narrowest = min(f.precision for f in formats)
-        center = {
-            name: np.clip(low / 2 + region.upper[name] / 2, low, region.upper[name])
-            for name, low in region.lower.items()
-        }
-        exact = running(with_order(self.graph, "any-order"), BINARY64, Region(center, center))
-        self.mid = exact.low / 2 + exact.high / 2
-        self.radius = (exact.high / 2 - exact.low / 2 + exact.error) * (1 + 2.0**-40) + np.abs(self.mid) * 2.0**-50
-        self.defined = bool(np.isfinite(self.mid).all() and np.isfinite(self.radius).all())
-        if not self.defined:  # an operation that overflows, or is not defined, at the middle itself
+        graph = with_order(self.graph, "any-order")
+        low, high = region.lower, region.upper
+        centers = [{n: np.clip(low[n] / 2 + high[n] / 2, low[n], high[n]) for n in low}]
+        if any((low[n] < high[n]).any() for n in low):
+            centers.append({n: np.where(np.abs(low[n]) > np.abs(high[n]), low[n], high[n]) for n in low})
+        self.points = []  # exact values, and how far they may be off
+        given = [np.zeros((len(space.formats), self.graph.n_nodes + 1))]
+        for center in centers:
+            exact = running(graph, BINARY64, Region(center, center))
+            mid = exact.low / 2 + exact.high / 2
+            radius = (exact.high / 2 - exact.low / 2 + exact.error) * (1 + 2.0**-40) + np.abs(mid) * 2.0**-50
+            if np.isfinite(mid).all() and np.isfinite(radius).all():
+                self.points.append((mid, radius))
+                given.append(np.stack([self._given(f, center) for f in space.formats]))
+        self.defined = bool(self.points)
+        if not self.defined:  # an operation that overflows, or is not defined, at these points themselves
             return
-        self.size = np.maximum(np.abs(self.mid) - self.radius, 0.0)  # |x| is at least this
-        self.seeds = np.stack([self._seeds(f, center, region.representable) for f in space.formats])
+        self.given = np.max(given, axis=0)
+        self.size = np.max([np.abs(mid) - radius for mid, radius in self.points], axis=0).clip(
+            min=0.0
+        )  # |x| is at least this
+        self.high = np.max([mid - radius for mid, radius in self.points], axis=0).clip(min=0.0)  # and x at least this
 
-    def parts(self, output: str, tol: float, direction: Floats) -> Floats:
-        """c(r, f), shape (registers, formats): what they add up to is at most tol in every program whose norm is."""
-        most = self._most(self.seeds.max(axis=0))
+    def parts(self, output: str, tol: float, direction: Floats, allowed: Flags) -> Floats:
+        """c(r, f), shape (registers, formats): what they add up to is at most tol in every program whose norm is.
+
+        Of programs of formats that are `allowed`, shape (registers, formats).
+        """
         ids = self.graph.outputs[output].ids
         live = ids != ZERO
         towards = np.where(np.isfinite(direction), direction, 0.0)[live]
@@ -86,21 +116,20 @@ class Unavoidable:
         weight = np.zeros(self.graph.n_nodes + 1)
         np.add.at(weight, ids[live], towards)
         weight /= float(np.linalg.norm(towards)) * (1 + _SLACK) or 1.0
-        for _ in range(_ROUNDS):
-            g = self._adjoints(weight.copy(), most)
-            # a certified program has g_k L_k <= tol
-            counts = g > _TINY
-            most[counts] = np.minimum(most[counts], tol / g[counts] * (1 + _SLACK))
-        parts = np.zeros((len(self.space.names), len(self.space.formats)))
-        for register, start, stop in self.space.spans():
-            parts[register] += self.seeds[:, start:stop] @ g[start:stop]
-        return parts * (1 - _SLACK)
+        g, most = self._weighed(weight, tol)
+        parts = np.zeros(allowed.shape)
+        if np.isfinite(g).all():
+            for f, format in enumerate(self.space.formats):
+                seeds = self._seeds(format, self.given[f], most, allowed)
+                for register, start, stop in self.space.spans():
+                    parts[register, f] += seeds[start:stop] @ g[start:stop]
+        return np.where(parts < _TINY, 0.0, parts * (1 - _SLACK))
 
-    def knapsack(self, parts: Floats, tol: float) -> Fraction:
+    def knapsack(self, parts: Floats, tol: float, allowed: Flags) -> Fraction:
         """A lower bound of the cost: the largest over all z at which some register changes its format."""
         space = self.space
         price = np.array([[float(lanes * c) for c in space.costs] for lanes in space.lanes])
-        price[parts > tol] = np.inf  # no certified program has that register in that format
+        price[~allowed] = np.inf
         differences = parts[:, :, None] - parts[:, None, :]
         with np.errstate(divide="ignore", invalid="ignore"):
             turns = (price[:, None, :] - price[:, :, None]) / differences
@@ -109,56 +138,32 @@ class Unavoidable:
             best = max(best, float((price + z * parts).min(axis=1).sum() - z * tol * (1 + _SLACK)))
         return space.fixed + Fraction(max(best * (1 - 2.0**-30), 0.0))
 
-    def _most(self, seeds: Floats) -> Floats:
-        """M: what is carried and what roundings add, with these seeds; without the factor 1 - theta."""
-        most = np.zeros(self.graph.n_nodes + 1)
-        most[: self.graph.n_inputs] = seeds[: self.graph.n_inputs]
-        for i in self.graph.instructions():
-            own = slice(i.start, i.stop)
-            most[own] = (self._carried(i, most) + seeds[own]) * (1 + _SLACK)
-        return most
-
-    def _carried(self, i: Instruction, e: Floats) -> Floats:
-        """What the operands carry to the lanes of an instruction, sizes taken from above."""
-        if i.op in (Op.ADD, Op.SUB):
-            return np.asarray(e[i.left] + e[i.right])
-        if i.op is Op.MUL:
-            return self._product(i.left, i.right, e)
-        if i.op in (Op.NEG, Op.CAST):
-            return np.asarray(e[i.left])
-        if i.op is Op.SCALE:
-            return np.ldexp(e[i.left], i.exponent)
-        if i.op is Op.RELU:
-            return np.minimum(e[i.left], np.maximum(self.mid[i.left] + self.radius[i.left], 0.0))
-        if i.op is Op.OVERWRITE:
-            return np.asarray(e[i.right[0]])
-        if i.op is Op.SUM:
-            return np.asarray(e[i.left].sum(axis=0))
-        if i.op is Op.DOT:
-            left, right = i.left[:, :, None], i.right[:, None, :]
-            return np.asarray(self._product(left, right, e).sum(axis=0)).ravel()
-        return np.zeros(i.stop - i.start)
-
-    def _product(self, a: npt.NDArray[np.int32], b: npt.NDArray[np.int32], e: Floats) -> Floats:
-        x, y = np.abs(self.mid) + self.radius, e  # M must not be too small: sizes from above
-        return np.asarray(np.maximum(x[a] - y[a], 0.0) * y[b] + np.maximum(x[b] - y[b], 0.0) * y[a] + y[a] * y[b])
+    def _weighed(self, weight: Floats, tol: float) -> tuple[Floats, Floats]:
+        """g, from the weights of the results, and numbers M, as small as is found, with g M > tol wherever g > 0."""
+        most = np.zeros(len(weight))
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            for n in range(_ROUNDS):
+                g = self._adjoints(weight.copy(), most)
+                holds = (g == 0) | (g * most >= tol * (1 + _SLACK))
+                if holds.all():
+                    return g, most
+                # which lowers g elsewhere; of a relu g M does not grow with M
+                most = np.where(holds, most, tol / g * (1 + 2.0 ** (n - 8)) if 2 * n < _ROUNDS else np.inf)
+            most = np.full(len(weight), np.inf)
+            return self._adjoints(weight.copy(), most), most
 
     def _adjoints(self, g: Floats, most: Floats) -> Floats:
         """g, from the weights of the results, in place."""
-        keep = 1.0 - self.theta
         half = np.maximum(self.size - most / 2, 0.0)
-        half[~np.isfinite(half)] = 0.0
         half[half < _TINY] = 0.0
         for i in self.graph.instructions(backward=True):
             own = g[i.start : i.stop]
-            if i.op is Op.CONST or not own.any():
-                continue
-            terms = len(i.left) if i.op in (Op.SUM, Op.DOT) else 1
-            # seeds inside a sum of products count at its end: what is left of them after all its additions
-            own *= keep**terms
-            for ids, weight in self._weights(i, own, half, most):
-                np.add.at(g, ids, weight)
-            g[ZERO] = 0.0
+            own[own < _TINY] = 0.0
+            if i.op is not Op.CONST and own.any():
+                for ids, weight in self._weights(i, own, half, most):
+                    np.add.at(g, ids, weight)
+                g[ZERO] = 0.0
+        g[g < _TINY] = 0.0
         return g
 
     def _weights(
@@ -176,9 +181,8 @@ class Unavoidable:
         elif i.op is Op.SCALE:
             yield a, np.ldexp(own, i.exponent)
         elif i.op is Op.RELU:
-            x = np.maximum(self.mid[a] - self.radius[a], 0.0)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                yield a, own * np.where(x < most[a], x / most[a], 1.0)
+            x = self.high[a]
+            yield a, own * np.where(x < most[a], x / most[a], 1.0)
         elif i.op is Op.OVERWRITE:
             yield b[0], own
         elif i.op is Op.SUM:
@@ -188,64 +192,86 @@ class Unavoidable:
             yield a, half[b] @ over.T
             yield b, half[a] @ over
 
-    def _seeds(self, format: Format, center: Mapping[str, Floats], representable: bool) -> Floats:
-        """s_k of every node in this format, of the structural zero 0."""
+    def _given(self, format: Format, center: Mapping[str, Floats]) -> Floats:
+        """s_k of inputs and constants in this format."""
         seeds = np.zeros(self.graph.n_nodes + 1)
         finest = self.space.formats[-1]
         for block in self.graph.inputs:
             x = np.abs(center[block.name][block.support])
             moved = np.abs(center[block.name] - format.unbounded.round(center[block.name]))[block.support]
-            if not representable:
-                seeds[block.start : block.stop] = np.minimum(moved, format.u / 2 * (1 - 2 * finest.u) * x)
+            seeds[block.start : block.stop] = np.minimum(moved, format.u / 2 * (1 - 2 * finest.u) * x)
         for i in self.graph.instructions():
-            own = slice(i.start, i.stop)
             if i.op is Op.CONST:
                 constants = self.graph.constants[i.left]
-                seeds[own] = np.abs(constants - format.unbounded.round(constants))
-            elif i.op in (Op.ADD, Op.SUB):
-                seeds[own] = self._of_sum(format, self.size[own], self.size[i.left], self.size[i.right])
+                seeds[i.start : i.stop] = np.abs(constants - format.unbounded.round(constants))
+        return seeds
+
+    def _seeds(self, format: Format, given: Floats, most: Floats, allowed: Flags) -> Floats:
+        """s_k of every node in this format, of the structural zero 0; other registers have formats that are allowed."""
+        seeds, formats = given.copy(), self.space.formats
+        plain, precision = (
+            np.ones(len(seeds), dtype=np.bool_),
+            np.zeros(len(seeds)),
+        )  # of own formats nothing is supposed
+        holds = (allowed & [format.contains(f) for f in formats]).any(axis=1)
+        least = np.where(allowed, [f.precision for f in formats], np.inf).min(axis=1)
+        for register, start, stop in self.space.spans():
+            plain[start:stop], precision[start:stop] = holds[register], least[register]
+        for i in self.graph.instructions():
+            own = slice(i.start, i.stop)
+            y = np.maximum(self.size[own] - most[own], 0.0)
+            if i.op in (Op.ADD, Op.SUB):
+                a, b = (np.maximum(self.size[ids] - most[own], 0.0) for ids in (i.left, i.right))
+                seeds[own] = _of_sum(format, y, a, b, plain[i.left].all(), plain[i.right].all())
             elif i.op is Op.MUL:
-                seeds[own] = self._of_product(format, self.size[own])
+                if precision[i.left].max() + precision[i.right].max() > format.precision:
+                    seeds[own] = _rounding(format, y)
+            elif i.op in (Op.SCALE, Op.NEG, Op.CAST, Op.RELU):
+                if not plain[i.left].all():
+                    seeds[own] = _rounding(format, y)
             elif i.op in (Op.SUM, Op.DOT):
-                seeds[own] = self._of_terms(format, i)
+                inexact = i.op is Op.DOT and precision[i.left].max() + precision[i.right].max() > format.precision
+                seeds[own] = np.max([self._of_terms(format, i, *x, most[own], inexact) for x in self.points], axis=0)
         seeds[~np.isfinite(seeds) | (seeds < _TINY)] = 0.0
         seeds[ZERO] = 0.0
         return seeds
 
-    def _of_terms(self, format: Format, i: Instruction) -> Floats:
+    def _of_terms(
+        self, format: Format, i: Instruction, mid: Floats, radius: Floats, most: Floats, inexact: bool
+    ) -> Floats:
         """The seeds of all products and additions of a sum, added up."""
-        mid, radius = self.mid[i.left], self.radius[i.left]
+        x, r = mid[i.left], radius[i.left]
         seeds = np.zeros(i.stop - i.start)
         if i.op is Op.DOT:
-            a, b, r, q = (
-                mid[:, :, None],
-                self.mid[i.right][:, None, :],
-                radius[:, :, None],
-                self.radius[i.right][:, None, :],
-            )
-            mid = (a * b).reshape(len(i.left), -1)
-            radius = (np.abs(a) * q + np.abs(b) * r + r * q).reshape(mid.shape) * (1 + _SLACK) + np.abs(mid) * 2.0**-50
-            seeds = self._of_product(format, np.maximum(np.abs(mid) - radius, 0.0)).sum(axis=0)
-        partial, apart = np.cumsum(mid, axis=0), np.cumsum(radius, axis=0) * (1 + _SLACK)
-        apart += np.cumsum(np.abs(mid), axis=0) * (len(mid) + 2) * 2.0**-52
-        sizes, terms = np.maximum(np.abs(partial) - apart, 0.0), np.maximum(np.abs(mid) - radius, 0.0)
-        return np.asarray(seeds + self._of_sum(format, sizes[1:], sizes[:-1], terms[1:]).sum(axis=0))
+            a, b, r, q = x[:, :, None], mid[i.right][:, None, :], r[:, :, None], radius[i.right][:, None, :]
+            x = (a * b).reshape(len(i.left), -1)
+            r = (np.abs(a) * q + np.abs(b) * r + r * q).reshape(x.shape) * (1 + _SLACK) + np.abs(x) * 2.0**-50
+        partial, apart = np.cumsum(x, axis=0), np.cumsum(r, axis=0) * (1 + _SLACK)
+        apart += np.cumsum(np.abs(x), axis=0) * (len(x) + 2) * 2.0**-52
+        sizes, terms = np.maximum(np.abs(partial) - apart - most, 0.0), np.maximum(np.abs(x) - r - most, 0.0)
+        if inexact:
+            seeds += _rounding(format, terms).sum(axis=0)
+        return np.asarray(seeds + _of_sum(format, sizes[1:], sizes[:-1], terms[1:]).sum(axis=0))
 
-    def _of_sum(self, format: Format, size: Floats, a: Floats, b: Floats) -> Floats:
-        y = np.maximum(size - np.ldexp(1.0, format.emin + 1), 0.0)
-        plain, sharp, applies = self._roundings(format, y)
-        smaller = np.minimum(a, b)
-        return np.where(applies, np.minimum(sharp, self.theta * smaller), np.minimum(plain, format.u / 2 * smaller))
 
-    def _of_product(self, format: Format, size: Floats) -> Floats:
-        if 2 * self.narrowest <= format.precision:  # it may be exact
-            return np.zeros_like(size)
-        plain, sharp, applies = self._roundings(format, size)
-        return np.where(applies, sharp, plain)
+def _of_sum(
+    format: Format, y: Floats, a: Floats, b: Floats, left_plain: bool = True, right_plain: bool = True
+) -> Floats:
+    """The local term of a sum of magnitude y at least, its operands a and b; they may be numbers of the format or not."""
+    if left_plain and right_plain:
+        half = np.where(y > np.ldexp(1.0 + _SLACK, format.emin + 1), _half_ulp(format, y), 0.0)
+    else:
+        half = _half_ulp(format, y) if format == BINARY64 else _rounding(format, y)
+    half = np.minimum(half, a) if right_plain else half
+    return np.minimum(half, b) if left_plain else half
 
-    def _roundings(self, format: Format, y: Floats) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
-        """u y / 2; u 2**k; and where that may be taken."""
-        y = y * (1 - _SLACK)  # m is rounded to binary64: it must not fall to 2**k
-        below = np.ldexp(1.0, np.frexp(y)[1] - 1)  # 2**k <= y < 2**(k + 1)
-        sharp = format.u * below
-        return format.u / 2 * y, sharp, (y > 0) & (sharp <= self.theta * (y - below) * (1 - _SLACK))
+
+def _rounding(format: Format, y: Floats) -> Floats:
+    """min(max(h(y), omega), y)."""
+    return np.minimum(np.maximum(_half_ulp(format, y), format.omega), y)
+
+
+def _half_ulp(format: Format, y: Floats) -> Floats:
+    """h(y), or less: magnitudes are rounded to binary64, and must not fall to a power of two."""
+    _, exponent = np.frexp(y * (1 - _SLACK))
+    return np.where(y > 0, format.u * np.ldexp(1.0, exponent - 1), 0.0)
