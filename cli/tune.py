@@ -202,6 +202,7 @@ def _print(console: Any, found: Tuned, in_bits: bool) -> None:
         Text("share of tol: what the register takes of it, about, in this format and all others in " + found.finest)
     )
     least = math.ceil(found.least) if in_bits else float(found.least)
+    most = math.ceil(1000 * (1 - found.least / found.uniform)) / 10 if found.uniform else 0.0
     for name, eps in found.eps.items():
         console.print(Text(f"certified: {name} within {decimal_up(eps)} (Frobenius), and no operation overflows"))
     unit = " bits" if in_bits else ""
@@ -213,8 +214,9 @@ def _print(console: Any, found: Tuned, in_bits: bool) -> None:
     )
     console.print(
         Text(
-            f"no program that running bounds certify costs less than {least:.9g} (proved), or than "
-            f"{float(found.alone):.9g} if refining a register never loosens the bounds (not proved)"
+            f"no program that running bounds certify costs less than {least:.9g}, or saves more than {most:.1f} % "
+            f"(proved), or costs less than {float(found.alone):.9g} if refining a register never loosens the bounds "
+            "(not proved)"
         )
     )
     what = "bits" if in_bits else "cost"

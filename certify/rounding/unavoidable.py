@@ -54,18 +54,19 @@ def least_cost(
     free = space.cost(tuple(costs.index(min(costs)) for _ in space.names))
     serial = order_named(space.graph.order or "serial").name == "serial"
     covered = all(not f.flush and (f.precision <= 24 or f == BINARY64) for f in space.formats)
-    if region.representable or not (serial and covered):
+    if region.representable or not (serial and covered) or min(tolerances.values()) < _TINY:
         return free
     kernel = Unavoidable(space, region)
     if not kernel.defined:
         return free
     allowed = np.array([[space.possible(r, f) for f in range(len(costs))] for r in range(len(space.names))])
+    weighed = [
+        (*kernel.weighed(name, tol, errors[name] ** power), tol)
+        for name, tol in tolerances.items()
+        for power in (0.0, 0.5, 1.0)
+    ]
     while True:
-        found = [
-            (kernel.parts(name, tol, errors[name] ** power, allowed), tol)
-            for name, tol in tolerances.items()
-            for power in (0.0, 0.5, 1.0)
-        ]
+        found = [(kernel.parts(g, most, allowed), tol) for g, most, tol in weighed]
         remain = allowed & np.all([parts <= tol for parts, tol in found], axis=0)
         if (remain == allowed).all():
             return max([free, *(kernel.knapsack(parts, tol, allowed) for parts, tol in found)])
@@ -85,7 +86,7 @@ class Unavoidable:
         centers = [{n: np.clip(low[n] / 2 + high[n] / 2, low[n], high[n]) for n in low}]
         if any((low[n] < high[n]).any() for n in low):
             centers.append({n: np.where(np.abs(low[n]) > np.abs(high[n]), low[n], high[n]) for n in low})
-        self.points = []  # exact values, and how far they may be off
+        self.points: list[tuple[Floats, Floats]] = []  # exact values, and how far they may be off
         given = [np.zeros((len(space.formats), self.graph.n_nodes + 1))]
         for center in centers:
             exact = running(graph, BINARY64, Region(center, center))
@@ -98,31 +99,42 @@ class Unavoidable:
         if not self.defined:  # an operation that overflows, or is not defined, at these points themselves
             return
         self.given = np.max(given, axis=0)
-        self.size = np.max([np.abs(mid) - radius for mid, radius in self.points], axis=0).clip(
-            min=0.0
-        )  # |x| is at least this
-        self.high = np.max([mid - radius for mid, radius in self.points], axis=0).clip(min=0.0)  # and x at least this
+        least = [np.stack([np.abs(mid) - radius, mid - radius]) for mid, radius in self.points]
+        self.size, self.high = np.maximum(np.max(least, axis=0), 0.0)  # |x| and x are at least these
 
-    def parts(self, output: str, tol: float, direction: Floats, allowed: Flags) -> Floats:
-        """c(r, f), shape (registers, formats): what they add up to is at most tol in every program whose norm is.
-
-        Of programs of formats that are `allowed`, shape (registers, formats).
-        """
+    def weighed(self, output: str, tol: float, direction: Floats) -> tuple[Floats, Floats]:
+        """g, for v along the direction, and numbers M, as small as is found, with g M > tol wherever g > 0."""
         ids = self.graph.outputs[output].ids
         live = ids != ZERO
         towards = np.where(np.isfinite(direction), direction, 0.0)[live]
         if not towards.any() or not np.isfinite(np.linalg.norm(towards)):
             towards = np.ones(len(towards))
-        weight = np.zeros(self.graph.n_nodes + 1)
+        weight, most = np.zeros(self.graph.n_nodes + 1), np.zeros(self.graph.n_nodes + 1)
         np.add.at(weight, ids[live], towards)
         weight /= float(np.linalg.norm(towards)) * (1 + _SLACK) or 1.0
-        g, most = self._weighed(weight, tol)
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            for n in range(_ROUNDS):
+                g = self._adjoints(weight.copy(), most)
+                holds = (g == 0) | (g * most >= tol * (1 + _SLACK))
+                if holds.all():
+                    break
+                # which lowers g elsewhere; of a relu g M does not grow with M
+                most = np.where(holds, most, tol / g * (1 + 2.0 ** (n - 8)) if 2 * n < _ROUNDS else np.inf)
+            else:
+                most[:] = np.inf
+                g = self._adjoints(weight, most)
+        return (g if np.isfinite(g).all() else np.zeros(len(g))), most
+
+    def parts(self, g: Floats, most: Floats, allowed: Flags) -> Floats:
+        """c(r, f), shape (registers, formats), of programs whose formats are `allowed`, of the same shape.
+
+        What they add up to is at most tol in every such program whose running bounds certify it.
+        """
         parts = np.zeros(allowed.shape)
-        if np.isfinite(g).all():
-            for f, format in enumerate(self.space.formats):
-                seeds = self._seeds(format, self.given[f], most, allowed)
-                for register, start, stop in self.space.spans():
-                    parts[register, f] += seeds[start:stop] @ g[start:stop]
+        for f, format in enumerate(self.space.formats):
+            seeds = self._seeds(format, self.given[f], most, allowed)
+            for register, start, stop in self.space.spans():
+                parts[register, f] += seeds[start:stop] @ g[start:stop]
         return np.where(parts < _TINY, 0.0, parts * (1 - _SLACK))
 
     def knapsack(self, parts: Floats, tol: float, allowed: Flags) -> Fraction:
@@ -137,20 +149,6 @@ class Unavoidable:
         for z in np.unique(turns[np.isfinite(turns) & (turns > 0)]).tolist():
             best = max(best, float((price + z * parts).min(axis=1).sum() - z * tol * (1 + _SLACK)))
         return space.fixed + Fraction(max(best * (1 - 2.0**-30), 0.0))
-
-    def _weighed(self, weight: Floats, tol: float) -> tuple[Floats, Floats]:
-        """g, from the weights of the results, and numbers M, as small as is found, with g M > tol wherever g > 0."""
-        most = np.zeros(len(weight))
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            for n in range(_ROUNDS):
-                g = self._adjoints(weight.copy(), most)
-                holds = (g == 0) | (g * most >= tol * (1 + _SLACK))
-                if holds.all():
-                    return g, most
-                # which lowers g elsewhere; of a relu g M does not grow with M
-                most = np.where(holds, most, tol / g * (1 + 2.0 ** (n - 8)) if 2 * n < _ROUNDS else np.inf)
-            most = np.full(len(weight), np.inf)
-            return self._adjoints(weight.copy(), most), most
 
     def _adjoints(self, g: Floats, most: Floats) -> Floats:
         """g, from the weights of the results, in place."""
@@ -209,10 +207,10 @@ class Unavoidable:
     def _seeds(self, format: Format, given: Floats, most: Floats, allowed: Flags) -> Floats:
         """s_k of every node in this format, of the structural zero 0; other registers have formats that are allowed."""
         seeds, formats = given.copy(), self.space.formats
-        plain, precision = (
-            np.ones(len(seeds), dtype=np.bool_),
-            np.zeros(len(seeds)),
-        )  # of own formats nothing is supposed
+        plain = np.ones(
+            len(seeds), dtype=np.bool_
+        )  # it may be a number of the format; and the precision it has at least:
+        precision = np.zeros(len(seeds))
         holds = (allowed & [format.contains(f) for f in formats]).any(axis=1)
         least = np.where(allowed, [f.precision for f in formats], np.inf).min(axis=1)
         for register, start, stop in self.space.spans():

@@ -40,6 +40,11 @@ def test_a_state(certify, state_file, tmp_path):
     saved, what, finest = last(result)
     assert (what, finest) == ("bits", "float32")
     assert saved >= 30
+    most = re.search(
+        r"costs less than (\d+), or saves more than (\d+\.\d) % \(proved\)", " ".join(result.stdout.split())
+    )
+    assert most
+    assert saved <= float(most[2]) <= 50
     report = read(tmp_path / "tuned.json")
     assert report.subject["case"] == "kernel"
     rounding = next(c for c in report.claims if c.id == "rounding/float32/serial/ball")

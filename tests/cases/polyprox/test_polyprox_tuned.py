@@ -63,7 +63,7 @@ def test_a_thousand_runs(demo, state):
         assert (np.abs(ours[name] - exact[name]) <= bound + off).all()
 
 
-@pytest.mark.parametrize("state", range(2))
+@pytest.mark.parametrize("state", range(3))
 def test_where_a_third_cannot_be_saved(demo, state):
     """At the tolerance that uniform float32 just certifies, no program that running bounds certify saves a third: proved."""
     case, saved = demo
@@ -71,4 +71,4 @@ def test_where_a_third_cannot_be_saved(demo, state):
     region = kernel.region(None, 0.0)[1]
     just = relaxed_up(running(kernel.graph, BINARY32, region).norm_of(name))
     found = tune(kernel.graph, region, {name: just}, formats=("float16", "bfloat16", "float32"))
-    assert 0.2 < found.saved <= found.most < 1 / 3
+    assert 0.2 < found.saved <= found.most < 0.27
