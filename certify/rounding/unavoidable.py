@@ -115,7 +115,7 @@ class Unavoidable:
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             for n in range(_ROUNDS):
                 g = self._adjoints(weight.copy(), most)
-                holds = (g == 0) | (g * most >= tol * (1 + _SLACK))
+                holds = (g == 0) | (g * most > tol * (1 + _SLACK))
                 if holds.all():
                     break
                 # which lowers g elsewhere; of a relu g M does not grow with M

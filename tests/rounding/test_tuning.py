@@ -119,6 +119,39 @@ def test_unavoidable_parts_of_any_program(seed):
                     assert sum(parts[r, f] for r, f in enumerate(drawn)) <= norm
 
 
+def cancelling(x, y, z):
+    """Numbers that are left of sums with 80, which may be wrong by as much as they are; and products that may be exact."""
+    p = x + 80
+    a = p - 80
+    q = y + 80
+    b = q - 80
+    r = a * b
+    s = b + 300
+    t = s + a
+    u = np.maximum(a - 0.1, 0)
+    v = z * z
+    w = v * v
+    return {"r": r, "t": t, "u": u, "w": w}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_unavoidable_parts_where_it_is_close(seed):
+    """The same of one number: factors and terms that may be 0, a relu that may be, and products that may be exact."""
+    rng = np.random.default_rng(seed)
+    inputs = {name: rng.uniform(0.02, 0.5, 1) for name in ("x", "y")} | {"z": rng.integers(222, 256, 1) / 256}
+    space = Assignments(trace(cancelling, inputs, order="serial"), coarse_to_fine(["bfloat16", "float16", "float32"]))
+    kernel = Unavoidable(space, point(inputs))
+    for _ in range(40):
+        drawn = rng.choice([0, 0, 1, 2], len(space.names))
+        bounds = running(*space.program(tuple(drawn.tolist())), point(inputs))
+        allowed = rng.random((len(drawn), 3)) < rng.choice([0, 1])
+        allowed[range(len(drawn)), drawn] = True
+        for name in space.graph.outputs:
+            norm = bounds.norm_of(name)
+            parts = kernel.parts(*kernel.weighed(name, norm, bounds.error_of(name)), allowed)
+            assert parts[range(len(drawn)), drawn].sum() <= norm
+
+
 def test_the_unavoidable_part_is_most_of_a_simple_bound():
     """Of a sum of products without cancellation more than a half of the bound is unavoidable: the theorem is not empty."""
 
