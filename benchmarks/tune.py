@@ -11,6 +11,7 @@ of the ball, and its W is compared with the exact one.
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from typing import Any
 
@@ -48,8 +49,9 @@ def main() -> None:
                 worst, outside = _runs(kernel, found, center, radius, name, runs)
                 where = f"ball {radius:g}" if radius else "state"
                 alone = float(1 - found.alone / found.uniform)
+                most = math.ceil(1000 * found.most) / 10
                 print(
-                    f"{k:5} {where:9} {tol:8.1e} {found.eps[name]:8.1e} {found.saved:6.1%} {alone:6.1%} {found.most:7.1%} "
+                    f"{k:5} {where:9} {tol:8.1e} {found.eps[name]:8.1e} {found.saved:6.1%} {alone:6.1%} {most:6.1f}% "
                     f"{worst:13.1e} {outside:12} {seconds:7.1f}",
                     flush=True,
                 )

@@ -212,13 +212,12 @@ def _print(console: Any, found: Tuned, in_bits: bool) -> None:
             f"{found.tried} programs bounded"
         )
     )
-    console.print(
-        Text(
-            f"no program that running bounds certify costs less than {least:.9g}, or saves more than {most:.1f} % "
-            f"(proved), or costs less than {float(found.alone):.9g} if refining a register never loosens the bounds "
-            "(not proved)"
-        )
+    limit = (
+        f"no program that running bounds certify costs less than {least:.9g}, or saves more than {most:.1f} % (proved)"
     )
+    if found.alone > found.least:
+        limit += f"; or costs less than {float(found.alone):.9g} if refining a register never loosens the bounds (not proved)"
+    console.print(Text(limit))
     what = "bits" if in_bits else "cost"
     console.print(
         Text(f"saves {100 * found.saved:.0f} % of the {what} of uniform {found.finest} at the same certified tolerance")

@@ -10,7 +10,7 @@ each operation in its own format, and that every output with a tolerance is with
 - `Tuned.alone` adds up what each register would cost in its cheapest format that is certified *while all others have the
   finest*. It is a lower bound too if the bounds are monotone: if refining the other registers never turns a certified program
   into one that is not. For then every format in a certified program is one that its register can have alone. That is measured,
-  not proved (docs/theory/tuning.md#alone); it is mostly the sharper of the two.
+  not proved (docs/theory/tuning.md#alone). Either may be the sharper of the two.
 """
 
 from __future__ import annotations
@@ -137,7 +137,8 @@ def tune(
     best = search.bounded(found)
     assert best is not None  # the search ends at a program that it certified
     shares = {name: search.share(k, f) for k, (name, f) in enumerate(zip(search.space.names, found, strict=True))}
-    errors = {name: best.error_of(name) for name in tolerances}
+    finer = running(graph, finest, region, libm=libm)
+    errors = {name: [bounds.error_of(name) for bounds in (best, finer)] for name in tolerances}
     return Tuned(
         graph=best.graph,
         format=best.format,

@@ -17,7 +17,7 @@ at the end, which covers 2**30 roundings on any path.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -39,7 +39,7 @@ _ROUNDS = 32
 
 
 def least_cost(
-    space: Assignments, region: Region, tolerances: Mapping[str, float], errors: Mapping[str, Floats]
+    space: Assignments, region: Region, tolerances: Mapping[str, float], errors: Mapping[str, Sequence[Floats]]
 ) -> Fraction:
     """A lower bound of the cost of every assignment that the running bounds certify, by the theorem.
 
@@ -47,8 +47,7 @@ def least_cost(
     ----------
     space, region, tolerances : as in the search; the norm of each output named is to stay within its tolerance. Some
         assignment is certified.
-    errors : of each of these outputs numbers that are not negative, as large where errors are large. Directions v are their
-        powers 0, 1/2 and 1.
+    errors : of each of these outputs the error bounds of some programs. Directions v are their powers 0, 1/2 and 1.
     """
     costs = space.costs
     free = space.cost(tuple(costs.index(min(costs)) for _ in space.names))
@@ -61,9 +60,9 @@ def least_cost(
         return free
     allowed = np.array([[space.possible(r, f) for f in range(len(costs))] for r in range(len(space.names))])
     weighed = [
-        (*kernel.weighed(name, tol, errors[name] ** power), tol)
+        (*kernel.weighed(name, tol, direction), tol)
         for name, tol in tolerances.items()
-        for power in (0.0, 0.5, 1.0)
+        for direction in (np.ones(errors[name][0].shape), *errors[name], *map(np.sqrt, errors[name]))
     ]
     while True:
         found = [(kernel.parts(g, most, allowed), tol) for g, most, tol in weighed]
@@ -211,7 +210,7 @@ class Unavoidable:
             len(seeds), dtype=np.bool_
         )  # it may be a number of the format; and the precision it has at least:
         precision = np.zeros(len(seeds))
-        holds = (allowed & [format.contains(f) for f in formats]).any(axis=1)
+        holds = (allowed & np.array([format.contains(f) for f in formats])).any(axis=1)
         least = np.where(allowed, [f.precision for f in formats], np.inf).min(axis=1)
         for register, start, stop in self.space.spans():
             plain[start:stop], precision[start:stop] = holds[register], least[register]
@@ -220,7 +219,7 @@ class Unavoidable:
             y = np.maximum(self.size[own] - most[own], 0.0)
             if i.op in (Op.ADD, Op.SUB):
                 a, b = (np.maximum(self.size[ids] - most[own], 0.0) for ids in (i.left, i.right))
-                seeds[own] = _of_sum(format, y, a, b, plain[i.left].all(), plain[i.right].all())
+                seeds[own] = _of_sum(format, y, a, b, bool(plain[i.left].all()), bool(plain[i.right].all()))
             elif i.op is Op.MUL:
                 if precision[i.left].max() + precision[i.right].max() > format.precision:
                     seeds[own] = _rounding(format, y)

@@ -152,6 +152,18 @@ def test_unavoidable_parts_where_it_is_close(seed):
             assert parts[range(len(drawn)), drawn].sum() <= norm
 
 
+def test_products_that_may_be_exact_add_nothing():
+    """float32 holds v v if v is bfloat16 or float16, and rounds it if v can only be float32."""
+    inputs = {name: np.array([0.9]) for name in ("x", "y", "z")}
+    space = Assignments(trace(cancelling, inputs, order="serial"), coarse_to_fine(["bfloat16", "float16", "float32"]))
+    kernel, allowed = Unavoidable(space, point(inputs)), np.ones((len(space.names), 3), dtype=bool)
+    g, most = kernel.weighed("w", 1e-6, np.ones(1))
+    v, w = (space.names.index(name) for name in "vw")
+    assert kernel.parts(g, most, allowed)[w, 2] == 0
+    allowed[v, :2] = False
+    assert kernel.parts(g, most, allowed)[w, 2] > 2.0**-26
+
+
 def test_the_unavoidable_part_is_most_of_a_simple_bound():
     """Of a sum of products without cancellation more than a half of the bound is unavoidable: the theorem is not empty."""
 
