@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from certify.cases.origins import attained, origins
+from certify.cases.attained import attained
+from certify.cases.origins import origins
 from certify.cases.programs import one_program, program_assumptions, semantics_of
 
 from certify.arithmetic import Format, Ieee
@@ -78,7 +79,7 @@ class Analysis:
     """Everything evaluated for one format and region; `where` are the region's parameters.
 
     Where the majorant rules do not apply, a sum being too long for the format, `majorant` says so in words. `adjoint` is
-    there if it was asked for, with what is `attained` beside it.
+    there if it was asked for. `attained` is what stands beside the sharpest of them.
     """
 
     format: Format
@@ -116,10 +117,12 @@ def analyse(
     bounds: Bounds | None = None,
     bound: str = "running",
     splits: int = 0,
+    attain: bool = False,
 ) -> Analysis:
     """Evaluate the bounds of `subject.graph` in `format` over `region`, which `where` describes, with this library.
 
-    With `bound` "adjoint" the adjoint bounds as well, the region being cut in two `splits` times.
+    With `bound` "adjoint" the adjoint bounds as well, the region being cut in two `splits` times, and what is attained;
+    with `attain` that beside running bounds too, which takes some more evaluations.
 
     `bounds` are its running bounds there, if they are known already, as from a batch.
 
@@ -130,12 +133,10 @@ def analyse(
     bounds = running(subject.graph, format, region, libm=libm) if bounds is None else bounds
     rest = _majorant(subject.graph, format, region), range_test(bounds, region)
     if bound == "running":
-        return Analysis(format, where, bounds, *rest)
+        reached = attained(bounds, subject.inputs, where, rounds=1) if attain else {}
+        return Analysis(format, where, bounds, *rest, attained=reached)
     sharper = adjoint(subject.graph, format, region, libm=bounds.libm, splits=splits)
-    # beyond binary64 there is nothing to attain
-    safe = sharper.first_overflow() is None and not any(bounds.unbounded(name) for name in subject.graph.outputs)
-    reached = attained(subject.graph, format, region, bounds.libm) if safe else {}
-    return Analysis(format, where, bounds, *rest, sharper, reached)
+    return Analysis(format, where, bounds, *rest, sharper, attained(sharper, subject.inputs, where, rounds=3))
 
 
 def program_claims(
@@ -177,7 +178,7 @@ def rounding_claim(
     shown = {name: decimal_up(value) for name, value in eps.items()} if proved else {}
     grown: dict[str, Any] = {"growth": growth(analysis.running)} if method == "running" else {}
     if method == "adjoint" and analysis.adjoint is not None and proved:
-        grown = {**analysis.attained, **origins(analysis.adjoint)}
+        grown = origins(analysis.adjoint)
     return Claim(
         id=_id(subject, analysis, "rounding", "" if method == "running" else f"/{method}"),
         kind="rounding",
@@ -187,7 +188,7 @@ def rounding_claim(
         verdict=Verdict.CERTIFIED if proved else Verdict.UNDECIDED,
         reason="" if proved else obstacle,
         bounds={name: to_hex(value) for name, value in eps.items()} if proved else {},
-        observed={**(observed or {}), **grown},
+        observed={**(observed or {}), **(analysis.attained if proved and method != "majorant" else {}), **grown},
         assumptions=_assumptions(subject, analysis),
         theorem="docs/theory/adjoint.md#adjoint" if method == "adjoint" else f"docs/theory/rounding.md#{method}",
         display={**shown, **(display or {})} if proved else {},

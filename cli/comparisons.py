@@ -7,8 +7,9 @@ from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from certify.cli.measured import UNKNOWN, exact
 from certify.cli.streams import one_line
-from certify.cli.summary import UNKNOWN, exact, has_kernels
+from certify.cli.summary import has_kernels
 
 from certify.certificate import Claim, Report, Verdict
 from certify.certificate.claims import COMPARED, COUNTEREXAMPLE

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from certify.cli.measured import UNKNOWN, exact, number, number_down
 from certify.cli.streams import one_line
-from certify.cli.summary import UNKNOWN, decimal, exact, has_kernels, number, state_of
+from certify.cli.summary import decimal, has_kernels, state_of
 
-from certify.certificate import Claim, Report, Verdict, decimal_up, overall
+from certify.certificate import Claim, Report, Verdict, overall
 
 LONGEST_REASON = 240
 PAPER_PREFIX = "no ball of the paper's radii passes; at the smallest, "
@@ -94,11 +95,6 @@ def contraction_factor(q: Fraction) -> str:
     places = 1 - exponent
     scaled = (1 - Fraction(digits)) * 10**places
     return f"0.{int(scaled):0{places}d}"
-
-
-def number_down(value: Fraction, digits: int = 2) -> str:
-    """A positive number, rounded down: a ball that is shown is not larger than the one proved."""
-    return decimal_up(-value, digits).removeprefix("-")
 
 
 def updates_text(count: Fraction, replayed: int) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from certify.cli.measured import UNKNOWN, exact, number
 from certify.cli.risk import region_of
 from certify.cli.streams import one_line
-from certify.cli.summary import UNKNOWN, exact, number, state_of
+from certify.cli.summary import state_of
 
 from certify.certificate import Claim, Report, Verdict
 from certify.certificate.numbers import probability_text

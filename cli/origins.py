@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from certify.cli.contraction import number_down
+from certify.cli.measured import exact, number, number_down
 from certify.cli.risk import region_of
 from certify.cli.streams import one_line
-from certify.cli.summary import exact, number, state_of
+from certify.cli.summary import state_of
 
 from certify.certificate import Claim, Report, Verdict, parse
 
@@ -74,9 +74,11 @@ def _title(claim: Claim) -> str:
     where = "on the ball" if region_of(claim) == "ball" else "at the state"
     format = one_line(str(claim.parameters.get("format")))
     named = f"state {state}, " if state is not None else ""
-    attained = exact(claim.observed.get("attained"))
+    name, bound = next(iter(claim.bounds)).removeprefix("eps_"), _bound(claim)
+    seen = (exact(claim.observed.get(f"{key}_{name}")) for key in ("error", "attained"))
+    attained = max((x for x in seen if x is not None), default=None)
     reached = f", attained {number_down(attained)}" if attained is not None else ""
-    return f"{named}{format} {where}: <= {number(_bound(claim))}{reached}"
+    return f"{named}{format} {where}: <= {number(bound)}{reached}"
 
 
 def _bound(claim: Claim) -> Fraction | None:

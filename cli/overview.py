@@ -13,10 +13,11 @@ from certify.cli.comparisons import (
     published_claims,
     published_of,
 )
-from certify.cli.contraction import Section, contraction_factor, number_down
+from certify.cli.contraction import Section, contraction_factor
+from certify.cli.measured import UNKNOWN, Measured, number, number_down, ratio_text
 from certify.cli.options import METHODS
 from certify.cli.streams import one_line
-from certify.cli.summary import UNKNOWN, Row, number, proved, state_of
+from certify.cli.summary import Row, proved, state_of
 
 from certify.certificate import Claim, Report, parse
 from certify.page import ComparedLine, FormatRow, Overview, PublishedLine, StageLine, StateView
@@ -116,15 +117,26 @@ def _rows(several: Sequence[Row]) -> list[FormatRow]:
     orders = {row.order for row in several}
     return [
         FormatRow(
-            format=row.format if len(orders) == 1 else f"{row.format} {row.order}",
+            format=_named(row) if len(orders) == 1 else f"{_named(row)} {row.order}",
             digits_norm=row.digits_norm,
             digits_worst=row.digits_worst,
             point_bound=number(row.point.bound),
-            point_seen=number(row.point.observed),
+            point_seen=_seen(row.point),
             ball_bound=number(row.ball.bound),
-            ball_seen=number(row.ball.observed),
+            ball_seen=_seen(row.ball),
             risk=row.risk,
             verdict=row.verdict,
+            point_ratio=ratio_text(row.point.ratio),
+            ball_ratio=ratio_text(row.ball.ratio),
         )
         for row in several
     ]
+
+
+def _named(row: Row) -> str:
+    return "tuned" if row.tuned else row.format
+
+
+def _seen(measured: Measured) -> str:
+    """The largest error that came about, or was looked for and found."""
+    return number(measured.observed) if not measured.chosen else number_down(measured.attained)

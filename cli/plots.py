@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from certify.cases.convergence import Convergence, Floats, Spectrum
-from certify.cli.contraction import number_down
+from certify.cli.measured import number_down
 
 from certify.certificate import decimal_up
 from certify.errors import MissingExtra

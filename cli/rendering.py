@@ -15,18 +15,16 @@ from certify.cli import contraction
 from certify.cli.comparisons import bounds_of, compared_kinds, print_comparisons
 from certify.cli.contraction import Section
 from certify.cli.likelihood import KIND, likely_claims, print_likely
+from certify.cli.measured import UNKNOWN, Measured, number, number_down, ratio_text
 from certify.cli.origins import origins_of, print_origins
 from certify.cli.streams import DASH, one_line
 from certify.cli.summary import (
-    UNKNOWN,
     Ball,
-    Measured,
     Row,
     advice,
     ball_of,
     basis,
     decimal,
-    number,
     others,
     over_states,
     proved,
@@ -34,6 +32,7 @@ from certify.cli.summary import (
     subject_line,
     tolerance_of,
 )
+from certify.cli.tuning import print_tuning, tunings_of
 
 from certify.certificate import Claim, Report, Verdict, parse
 from certify.certificate.claims import COUNTEREXAMPLE
@@ -45,6 +44,8 @@ if TYPE_CHECKING:
 COLOURS = {Verdict.CERTIFIED: "bold green", Verdict.REFUTED: "bold red", Verdict.UNDECIDED: "bold yellow"}
 TABLE_WIDTH = 76
 """Columns that the table needs; below, each format is a block of lines."""
+DIGITS_WIDTH = 15
+"""Of these, those of the digits: beside ratios on a ball there is room for them in wide terminals alone."""
 MANY_STATES = 4
 """Above, one table holds the worst of all states, and `show --state` the others."""
 
@@ -81,18 +82,23 @@ def show_summary(
             console.print("One update: rounding and range", style="bold")
         if title:
             console.print(title, style="" if stage else "bold")
-        if console.width >= TABLE_WIDTH + max((len(row.format) for row in of_state), default=0) - len("float16"):
+        if console.width >= _width(of_state):
             _print_table(console, of_state, ball)
         else:
             _print_blocks(console, of_state)
     print_comparisons(console, report)
     notes = [Text(_about(ball), style="dim")] if ball is not None else []
+    if _compares(several):
+        notes.append(Text(_about_attained(several), style="dim"))
     for kind, verdict, count in others(report):
         notes.append(Text.assemble(f"{kind}: ", verdict_text(verdict), f" ({count} claim{'s' if count > 1 else ''})"))
     for k, note_line in enumerate(notes):
         if k == 0:
             console.print()
         console.print(note_line)
+    for tuning in tunings_of(report):
+        console.print()
+        print_tuning(console, tuning)
     if any(origins_of(report, state)):
         console.print()
         print_origins(console, report, state)
@@ -159,18 +165,21 @@ def _print_table(console: Console, several: Sequence[Row], ball: Ball | None) ->
     # Each header is read across: "digits kept" over "norm" and "worst".
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim", collapse_padding=True)
     table.add_column("\nformat", no_wrap=True)
-    table.add_column("digits\nnorm", justify="right", no_wrap=True)
-    table.add_column("kept\nworst", justify="right", no_wrap=True)
-    table.add_column("error at\nbound", justify="right", no_wrap=True)
-    table.add_column("state\nexact", justify="right", no_wrap=True)
-    if ball is not None:
-        table.add_column("error on\nbound", justify="right", no_wrap=True)
-        table.add_column("ball\nsampled", justify="right", no_wrap=True)
+    compared = _compares(several)
+    digits = not compared or ball is None or console.width >= _width(several) + DIGITS_WIDTH
+    if digits:
+        table.add_column("digits\nnorm", justify="right", no_wrap=True)
+        table.add_column("kept\nworst", justify="right", no_wrap=True)
+    for first, second, seen in [("at", "state", "exact"), ("on", "ball", "sampled")][: 1 if ball is None else 2]:
+        table.add_column(f"error {first}\nbound", justify="right", no_wrap=True)
+        table.add_column(f"{second}\n{'attained' if compared else seen}", justify="right", no_wrap=True)
+        if compared:
+            table.add_column("\nratio", justify="right", no_wrap=True)
     table.add_column("\nverdict", overflow="fold")
     for row in several:
-        cells = [_name(row, several), row.digits_norm, row.digits_worst, *_pair(row.point)]
-        if ball is not None:
-            cells += _pair(row.ball)
+        cells = [_name(row, several), *([row.digits_norm, row.digits_worst] if digits else [])]
+        for measured in [row.point, row.ball][: 1 if ball is None else 2]:
+            cells += _cells(measured, compared)
         table.add_row(*cells, Text.assemble(verdict_text(row.verdict), f", {row.risk}" if row.risk else ""))
     console.print(table)
 
@@ -179,6 +188,7 @@ def _print_blocks(console: Console, several: Sequence[Row]) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
+    compared = _compares(several)
     for row in several:
         console.print(Text.assemble(f"{_name(row, several)}: ", verdict_text(row.verdict)))
         lines = [row.risk] if row.risk else []
@@ -186,9 +196,31 @@ def _print_blocks(console: Console, several: Sequence[Row]) -> None:
             lines.append(f"digits kept: {row.digits_norm}, worst {row.digits_worst}")
         for where, measured, how in (("at state", row.point, "exact"), ("on ball", row.ball, "sampled")):
             if measured.bound is not None:
-                lines.append(f"{where} <= {number(measured.bound)}, {how} {number(measured.observed)}")
+                seen = (
+                    f"attained {number_down(measured.attained)}" if compared else f"{how} {number(measured.observed)}"
+                )
+                ratio = f", ratio {ratio_text(measured.ratio)}" if compared else ""
+                lines.append(f"{where} <= {number(measured.bound)}, {seen}{ratio}")
         for line in lines:
             console.print(Padding(Text(line), (0, 0, 0, 2)))
+
+
+def _width(several: Sequence[Row]) -> int:
+    return TABLE_WIDTH + max((len(_name(row, several)) for row in several), default=0) - len("float16")
+
+
+def _compares(several: Sequence[Row]) -> bool:
+    """Whether errors that were looked for stand beside the bounds, and not only those that came about."""
+    return any(measured.chosen or measured.sharp for row in several for measured in (row.point, row.ball))
+
+
+def _about_attained(several: Sequence[Row]) -> str:
+    sharp = any(measured.sharp for row in several for measured in (row.point, row.ball))
+    start = "Bounds are adjoint ones where there are some. " if sharp else ""
+    return (
+        f"{start}Attained: an error that the program makes, or that chosen directions of all its roundings make, replayed: "
+        "reached in the model of the bounds. Ratio: the bound over it."
+    )
 
 
 def _about(ball: Ball) -> str:
@@ -258,10 +290,13 @@ def verdict_text(verdict: Verdict) -> Text:
 
 
 def _name(row: Row, several: Sequence[Row]) -> str:
-    return f"{row.format} {row.order}" if len({r.order for r in several}) > 1 else row.format
+    format = "tuned" if row.tuned else row.format
+    return f"{format} {row.order}" if len({r.order for r in several}) > 1 else format
 
 
-def _pair(measured: Measured) -> list[str]:
+def _cells(measured: Measured, compared: bool) -> list[str]:
+    if compared:
+        return [number(measured.bound), number_down(measured.attained), ratio_text(measured.ratio)]
     return [number(measured.bound), number(measured.observed)]
 
 

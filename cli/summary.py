@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from certify.cli.measured import NOTHING, UNKNOWN, Measured, exact, measured_of, number, worst_of
 from certify.cli.risk import UNDEFINED, region_of, risk_of
 from certify.cli.streams import one_line
 
@@ -20,20 +21,8 @@ from certify.errors import InputRejected
 
 #: Formats from coarse to fine, to say which of several is the coarsest; others come after, as the report has them.
 COARSE_TO_FINE = ("bfloat16", "float16", "float32", "float64")
-UNKNOWN = "-"
 SHOWN = ("rounding", "range", "precision", "contraction", "updates", "rounding-probable", *COMPARED, COUNTEREXAMPLE)
 """Kinds of claims that have a section of their own."""
-
-
-@dataclass(frozen=True)
-class Measured:
-    """An error in one region: proved to be at most `bound`, and seen to be `observed`; None is not known.
-
-    Of W; of a kernel with outputs of any name, the largest over them.
-    """
-
-    bound: Fraction | None = None
-    observed: Fraction | None = None
 
 
 @dataclass(frozen=True)
@@ -45,10 +34,11 @@ class Row:
     state : its number in the file; None if the file holds one state.
     format, order : what the program computes in.
     digits_norm, digits_worst : decimal digits of W that the bound leaves, of its norm and of its worst entry.
-    point, ball : the error at the state, and anywhere on the ball around it.
+    point, ball : the error at the state, and anywhere on the ball around it, by the sharpest bounds that were asked for.
     risk : the first operation that overflows or may, as a clause; empty if none.
     verdict : of the claims about this format together.
     kernel : which of several kernels it is about; empty if there is one.
+    tuned : whether its registers have formats of their own, found by `certify tune`.
     """
 
     state: int | None
@@ -56,11 +46,12 @@ class Row:
     order: str
     digits_norm: str = UNKNOWN
     digits_worst: str = UNKNOWN
-    point: Measured = Measured()
-    ball: Measured = Measured()
+    point: Measured = NOTHING
+    ball: Measured = NOTHING
     risk: str = ""
     verdict: Verdict = Verdict.UNDECIDED
     kernel: str = ""
+    tuned: bool = False
 
     @property
     def part(self) -> str:
@@ -83,14 +74,16 @@ class Ball:
     center: str = "W"
 
 
-def rows(report: Report, wanted: Container[str] | None = None) -> list[Row]:
+def rows(report: Report, wanted: Container[str] | None = None, *, sharpest: bool = True) -> list[Row]:
     """The rows of a report in its order: by state, then by format. Claims of other kinds have none.
 
-    `wanted` are the ids of the claims to look at, all of them if None.
+    `wanted` are the ids of the claims to look at, all of them if None. The verdict is that of running bounds; the errors are
+    those of adjoint bounds, where there are any, unless not the `sharpest` are asked for.
     """
+    left_out = ("majorant",) if sharpest else ("majorant", "adjoint")
     groups: dict[Row, list[Claim]] = {}
     for claim in report.claims:
-        if claim.kind not in ("rounding", "range") or claim.parameters.get("method") in ("majorant", "adjoint"):
+        if claim.kind not in ("rounding", "range") or claim.parameters.get("method") in left_out:
             continue
         if wanted is not None and claim.id not in wanted:
             continue
@@ -149,7 +142,7 @@ def basis(report: Report) -> str:
     if report.required is None:
         return ""
     wanted = set(report.required)
-    formats = dict.fromkeys(row.format for row in rows(report, wanted))
+    formats = dict.fromkeys("tuned formats" if row.tuned else row.format for row in rows(report, wanted))
     return f" in {', '.join(formats)}" if formats else ""
 
 
@@ -165,7 +158,7 @@ def advice(report: Report, tol: Fraction | None) -> str:
 
     Enough means certified and an error of W of at most `tol` in one update; if `tol` is None, that a digit is left.
     """
-    several = sorted(over_states(rows(report)), key=_coarseness)
+    several = sorted(over_states(rows(report, sharpest=False)), key=_coarseness)
     if not several:
         return "The report has no claim about a format."
     target = "certified" if tol is None else f"proved enough for {decimal(tol)}"
@@ -181,15 +174,11 @@ def advice(report: Report, tol: Fraction | None) -> str:
     coarser = _shortfalls(several[: several.index(best)], tol)
     what, where = ("each kernel", "each output") if has_kernels(report) else ("one update", "W")
     what = "the kernel" if "kernel" in report.subject else what
-    return (
-        f"Use {_name(best, several)}, the coarsest format {target}: {what} is off by at most {number(best.bound)} "
-        f"in {where} (Frobenius norm){f'; {coarser}' if coarser else ''}."
-    )
-
-
-def number(value: Fraction | None) -> str:
-    """Two digits, rounded up: a bound that is shown is never below the bound that was proved."""
-    return UNKNOWN if value is None else decimal_up(value, 2)
+    shown = {(row.format, row.order): row.bound for row in over_states(rows(report))}
+    off = f"{what} is off by at most {number(shown[best.format, best.order])} in {where} (Frobenius norm)"
+    if best.tuned:
+        return f"Use the tuned formats: {off}."
+    return f"Use {_name(best, several)}, the coarsest format {target}: {off}{f'; {coarser}' if coarser else ''}."
 
 
 def proved(text: str) -> str:
@@ -205,14 +194,6 @@ def decimal(value: Any) -> str:
         return UNKNOWN
 
 
-def exact(text: Any) -> Fraction | None:
-    """The number of a number string, None for what is none."""
-    try:
-        return parse(text)
-    except (InputRejected, TypeError):
-        return None
-
-
 def state_of(claim: Claim) -> int | None:
     """The number of the state that a claim is about, None in a report about one state."""
     found = re.search(r"/state=([0-9]{1,9})$", claim.id)
@@ -226,12 +207,14 @@ def has_kernels(report: Report) -> bool:
 
 def _row(row: Row, claims: Iterable[Claim], kernel: bool) -> Row:
     claims = list(claims)
-    row = replace(row, verdict=overall(claims))
-    for claim in claims:
+    plain = [claim for claim in claims if claim.parameters.get("method") != "adjoint"]
+    sharp = [c for c in claims if c.parameters.get("method") == "adjoint" and c.verdict is Verdict.CERTIFIED]
+    tuned = any("tuned" in claim.observed for claim in plain)
+    row = replace(row, verdict=overall(plain or claims), tuned=tuned)
+    for claim in [*plain, *sharp]:  # the bounds of the last stay
         region = region_of(claim)
         if claim.kind == "rounding" and region in ("point", "ball"):
-            names = ("eps_", "error_") if kernel else ("eps_W", "error_W")
-            measured = Measured(_largest(claim.bounds, names[0]), _largest(claim.observed, names[1]))
+            measured = measured_of(claim, kernel)
             row = replace(row, point=measured) if region == "point" else replace(row, ball=measured)
             if "digits_norm" in claim.display:
                 row = replace(
@@ -255,21 +238,12 @@ def _worst(group: Sequence[Row]) -> Row:
         order=first.order,
         digits_norm=_fewest([row.digits_norm for row in group]),
         digits_worst=_fewest([row.digits_worst for row in group]),
-        point=Measured(_most([r.point.bound for r in group]), _most([r.point.observed for r in group])),
-        ball=Measured(_most([r.ball.bound for r in group]), _most([r.ball.observed for r in group])),
+        point=worst_of([row.point for row in group]),
+        ball=worst_of([row.ball for row in group]),
         risk=f"{at_risk.risk} {at_risk.part}" if at_risk else "",
         verdict=next((v for v in (Verdict.REFUTED, Verdict.UNDECIDED) if v in verdicts), Verdict.CERTIFIED),
+        tuned=any(row.tuned for row in group),
     )
-
-
-def _largest(numbers: Mapping[str, Any], prefix: str) -> Fraction | None:
-    """The largest of the numbers whose names begin so; None if one is no number, or there is none."""
-    return _most([exact(value) for name, value in numbers.items() if name.startswith(prefix)] or [None])
-
-
-def _most(values: Sequence[Fraction | None]) -> Fraction | None:
-    known = [value for value in values if value is not None]
-    return max(known) if len(known) == len(values) else None
 
 
 def _fewest(digits: Sequence[str]) -> str:

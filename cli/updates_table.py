@@ -6,9 +6,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
-from certify.cli.contraction import contraction_factor, number_down, shorter, updates_text
+from certify.cli.contraction import contraction_factor, shorter, updates_text
+from certify.cli.measured import UNKNOWN, number, number_down
 from certify.cli.rendering import COLOURS
-from certify.cli.summary import UNKNOWN, decimal, number
+from certify.cli.summary import decimal
 from numpy.typing import NDArray
 
 from certify.certificate import Verdict, decimal_up

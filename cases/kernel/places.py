@@ -61,7 +61,9 @@ class KernelPlace:
         ------
         InputRejected : as `certify.cases.claims.analyse`.
         """
-        analysis = analyse(subject, format, self.where, self.region, libm, bound=bound, splits=splits)
+        # what the program is really off by stands beside the bound already, where that is cheap
+        attain = not len(self.trials) or noted is not None
+        analysis = analyse(subject, format, self.where, self.region, libm, bound=bound, splits=splits, attain=attain)
         seen = {**_observed(analysis, self.trials), **(noted or {})}
         return program_claims(subject, analysis, values=self.values, observed=seen, display=_digits(analysis))
 

@@ -34,7 +34,8 @@ class FormatRow:
     format : its name, with the order of sums if the report has several.
     digits_norm, digits_worst : decimal digits of W that one update keeps: of its norm, and of its worst entry.
     point_bound, point_seen : the error at the state, Frobenius norm: proved to be at most, and seen.
-    ball_bound, ball_seen : the error anywhere on the ball: proved to be at most, and the largest of some samples.
+    ball_bound, ball_seen : the error anywhere on the ball: proved to be at most, and the largest seen.
+    point_ratio, ball_ratio : how many times what is attained these bounds are.
     risk : the first operation that overflows or may, as a clause; empty if none.
     verdict : of the claims about this format together.
     """
@@ -48,6 +49,8 @@ class FormatRow:
     ball_seen: str
     risk: str
     verdict: Verdict
+    point_ratio: str = "-"
+    ball_ratio: str = "-"
 
 
 @dataclass(frozen=True)

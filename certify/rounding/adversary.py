@@ -16,7 +16,7 @@ from certify.graph.graph import Ids
 from certify.rounding.functions import RANGES
 from certify.rounding.region import Floats
 
-_FAR = 1 << 14  # beyond the exponents of every format
+FAR = 1 << 14  # beyond the exponents of every format
 
 
 class Adversary:
@@ -141,8 +141,8 @@ class Adversary:
         for k, lane in enumerate(lanes):
             significand, exponent = lane.abs_lower().man_exp() if self._in_balls else lane
             size = abs(int(significand))
-            top = size.bit_length() - 1 + int(exponent) if size else -_FAR
-            found[:, k] = min(max(top, -_FAR), _FAR), size > 0 and size & (size - 1) == 0
+            top = size.bit_length() - 1 + int(exponent) if size else -FAR
+            found[:, k] = min(max(top, -FAR), FAR), size > 0 and size & (size - 1) == 0
         return found[0], found[1]
 
     def _room(self, name: str, exact: Values) -> Floats:
