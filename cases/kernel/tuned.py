@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from certify.arithmetic import Format
 from certify.arithmetic.libm import Libm
+from certify.certificate import to_hex, to_text
 from certify.rounding import Tuned, tune
 
 from .kernel import TracedKernel
@@ -38,8 +40,8 @@ def tuned(
     """Tune a kernel to `tol`, at its inputs or on a ball around the one named `center`, and certify what is found.
 
     The claims hold at the inputs and on the ball. `observed.tuned` of a running claim lists the registers with their format and
-    how many numbers they store; the claims rest on the graph file alone. Parameters are those of `certify.tune` and
-    `kernel_report`.
+    how many numbers they store, `observed.tuning` what they cost; the claims rest on the graph file alone. Parameters are those
+    of `certify.tune` and `kernel_report`.
 
     Raises
     ------
@@ -48,6 +50,16 @@ def tuned(
     moving, region = traced.region(center, radius)
     found = tune(traced.graph, region, tol, formats=formats, cost=cost, by_layer=by_layer, libm=libm, progress=progress)
     program = replace(traced, graph=found.graph)
-    noted: dict[str, Any] = {"tuned": [[name, format, found.lanes[name]] for name, format in found.formats.items()]}
+    noted: dict[str, Any] = {
+        "tuned": [[name, format, found.lanes[name]] for name, format in found.formats.items()],
+        "tuning": {
+            "tolerance": {name: to_hex(float(tol[name] if isinstance(tol, Mapping) else tol)) for name in found.eps},
+            "cost": to_text(found.cost),
+            "uniform": to_text(found.uniform),
+            "least": to_text(math.ceil(found.least) if cost is None else found.least),
+            "finest": found.finest,
+            "unit": "bits" if cost is None else "cost",
+        },
+    }
     report = report_on(program, [found.format], center=moving, radius=radius, libm=libm, samples=samples, noted=noted)
     return TunedKernel(found, report)

@@ -60,6 +60,44 @@ def test_a_state(certify, state_file, tmp_path):
     assert f"Of {len(report.claims)} claims {len(report.claims)} are certified" in checked.stdout
 
 
+def test_show_of_a_tuned_report(certify, state_file, tmp_path):
+    """What was tuned, its cost, what is saved and can be, and the bound beside the tolerance and what is attained."""
+    found = certify("tune", state_file(), "--tol", "1e-3", "-o", "tuned.json")
+    saved, _, _ = last(found)
+    [claim] = [c for c in read(tmp_path / "tuned.json").claims if "tuned" in c.observed]
+    shown = certify("show", "tuned.json", env={"COLUMNS": "200"}).stdout
+    assert "certified in tuned formats" in shown and "Use the tuned formats: " in shown
+    assert "Use float" not in shown
+    told = claim.observed["tuning"]
+    assert told["tolerance"] == {"W": (1e-3).hex()}
+    stored = sum(lanes * {"float16": 16, "float32": 32}[format] for _, format, lanes in claim.observed["tuned"])
+    assert int(told["cost"]) == stored and int(told["least"]) <= stored
+    assert f"stored: {stored} bits; uniform float32: {told['uniform']}; saves {saved} %" in shown
+    bits = f"saves more than {100 - 100 * int(told['least']) / int(told['uniform']):.0f} % ({told['least']} bits;"
+    assert bits in shown
+    narrow = [name for name, format, _ in claim.observed["tuned"] if format == "float16"]
+    assert f"float16: {len(narrow)} registers" in shown and narrow[0] in shown
+    bound, reached = (float.fromhex(x) for x in (claim.bounds["eps_W"], claim.observed["attained_W"]))
+    assert 0 < reached <= bound <= 1e-3
+    [line] = [line for line in shown.splitlines() if line.startswith("  W: ")]
+    assert re.search(r"certified within \S+ at the inputs, within the tolerance 0.001; attained \S+, ratio \d", line)
+
+
+def test_a_tuned_report_is_not_believed(certify, state_file, tmp_path):
+    """A bound above the tolerance is said to be; entries that are none are left out, as is what is missing."""
+    certify("tune", state_file(), "--tol", "1e-3", "-o", "tuned.json")
+    report = json.loads((tmp_path / "tuned.json").read_text())
+    [claim] = [c for c in report["claims"] if "tuned" in c["observed"]]
+    claim["observed"]["tuning"]["tolerance"]["W"] = "0x1p-40"
+    (tmp_path / "other.json").write_text(json.dumps(report))
+    assert "which is NOT within the tolerance" in certify("show", "other.json", env={"COLUMNS": "200"}).stdout
+    for wrong in ({"tuned": 3, "tuning": 4}, {"tuned": [["a"], [1, 2, 3]], "tuning": {"cost": "x", "tolerance": []}}):
+        claim["observed"] = wrong
+        (tmp_path / "other.json").write_text(json.dumps(report))
+        shown = certify("show", "other.json")
+        assert shown.exit_code == 0 and "Tuned:" in shown.stdout and "stored" not in shown.stdout
+
+
 def test_one_state_of_several(certify, trajectory_file):
     """--state K; a number that is too large is a usage error."""
     states = trajectory_file(2)
