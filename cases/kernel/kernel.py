@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from certify.errors import InputRejected
 from certify.graph import Graph, trace
+from certify.graph.parameters import require_parameters
 from certify.rounding import Region, ball, point
 from certify.states import quoted
 
@@ -79,9 +79,7 @@ def trace_kernel(
     InputRejected : inputs that do not fit the kernel's parameters, one that is not real or not finite, no variable at all, no
         output, or an unknown order.
     """
-    if not isinstance(inputs, Mapping):
-        raise InputRejected("the inputs of the kernel are no mapping", "give a dict from parameter names to arrays")
-    _require_parameters(kernel, inputs)
+    require_parameters(kernel, inputs)
     inputs = {key: plain(value) for key, value in inputs.items()}
     if variables is None:
         moving = [key for key, value in inputs.items() if np.asarray(value).dtype.kind == "f"]
@@ -101,20 +99,6 @@ def trace_kernel(
     if not graph.outputs:
         raise InputRejected("the kernel returns nothing", "return an array, or a dict of arrays")
     return TracedKernel(_named(kernel, name), graph, arrays)
-
-
-def _require_parameters(kernel: Kernel, inputs: Mapping[str, Any]) -> None:
-    try:
-        parameters = inspect.signature(kernel)
-    except (TypeError, ValueError):  # of some callables nothing is known
-        return
-    try:
-        parameters.bind(**inputs)
-    except TypeError as error:
-        raise InputRejected(
-            f"the inputs {', '.join(map(str, inputs)) or '(none)'} do not fit the kernel's parameters {parameters}: {error}",
-            "give a value for each parameter by its name",
-        ) from error
 
 
 def _named(kernel: Kernel, name: str | None) -> str:

@@ -22,6 +22,7 @@ from certify.graph.assembly import Assembler
 from certify.graph.elementwise import settled
 from certify.graph.graph import Graph, InputBlock, Output
 from certify.graph.orders import with_order
+from certify.graph.parameters import require_parameters
 from certify.graph.places import place_of_error
 from certify.graph.traced import KNOWN, ProgramDtype, Traced
 
@@ -53,7 +54,9 @@ def trace(kernel: Callable[..., Any], inputs: Mapping[str, Any], *, order: str |
     Raises
     ------
     TraceRefused : an operation that has no node, or a branch that depends on data; names the source line.
+    InputRejected : inputs that are not the kernel's parameters, by their names; or one that is not real.
     """
+    require_parameters(kernel, inputs)
     blocks: list[InputBlock] = []
     arguments: dict[str, Any] = {}
     start = 0

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+import certify
 from certify.errors import InputRejected, TraceRefused
 from certify.graph import Variable, trace
 
@@ -176,6 +177,42 @@ def test_inputs_that_are_no_arrays_are_refused(inputs, message):
     """Before the kernel runs."""
     with pytest.raises(InputRejected, match=message):
         trace(operator.itemgetter("x"), inputs)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "inputs", "message"),
+    [
+        (
+            lambda x, y: x + y,
+            {"x": 1.0},
+            r"^the input y of the kernel is missing: its parameters are \(x, y\); give a value",
+        ),
+        (lambda x, *, y: x + y, {"x": 1.0}, "^the input y of the kernel is missing"),
+        (
+            lambda x: x,
+            {"x": 1.0, "z": 1.0},
+            r"^the kernel has no parameter z: its parameters are \(x\); leave the input z out",
+        ),
+        (lambda x: x, {}, "^the input x of the kernel is missing"),
+        (lambda x, /: x, {"x": 1.0}, r"^the kernel has no parameter x: its parameters are \(x, /\)"),
+        (lambda x, /, **others: x, {"x": 1.0}, r"^the inputs x do not fit the kernel's parameters"),
+        (lambda x: x, [1.0], "^the inputs of the kernel are no mapping; give a dict"),
+        (lambda x: x, {1: 1.0}, "^an input of the kernel is named 1; name inputs by strings"),
+        ("k", {"x": 1.0}, "^the kernel is no function: 'k'; give the function itself, not its name"),
+        (None, {"x": 1.0}, "^the kernel is no function"),
+    ],
+)
+def test_inputs_that_are_not_the_kernels_are_refused(kernel, inputs, message):
+    """The culprit by its name and the remedy, by whatever the kernel is called through."""
+    for call in (lambda: trace(kernel, inputs), lambda: certify.tolerance(kernel, inputs, format="float16")):
+        with pytest.raises(InputRejected, match=message):
+            call()
+
+
+def test_a_kernel_may_leave_parameters_to_their_defaults():
+    """And take others by **."""
+    assert trace(lambda x, y=2.0: x * y, {"x": 1.0}).n_inputs == 1
+    assert trace(lambda **given: given["x"] * given["y"], {"x": 1.0, "y": 1.0}).n_inputs == 2
 
 
 def test_an_order_without_a_model_is_refused():
