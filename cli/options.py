@@ -79,7 +79,7 @@ replay_option = click.option(
     help="Updates to run at most until a state enters a certified ball.",
 )
 center_option = click.option(
-    "--center", metavar="NAME", help="The input that moves, for what holds on a ball; may be left out if there is one."
+    "--center", metavar="NAME", help="The input that moves within --radius; may be left out if there is one."
 )
 ball_option = click.option(
     "--radius",

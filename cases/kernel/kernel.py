@@ -40,8 +40,14 @@ class TracedKernel:
 
         Raises
         ------
-        InputRejected : no such variable, none named where there are several, or a radius that is no distance.
+        InputRejected : no such variable, none named where there are several, one named for no ball, or a radius that is no
+            distance.
         """
+        if radius == 0 and center is not None:
+            raise InputRejected(
+                f"the center {center!r} is given, but no radius of the ball around it",
+                "give a radius, or leave the center out",
+            )
         if radius == 0:
             return None, point(self.inputs)
         if center is None and len(self.inputs) > 1:

@@ -78,7 +78,7 @@ def kernel_report(
     ----------
     kernel, inputs, order, variables, name : as for `trace_kernel`.
     formats : names, or `Format`s; sorted from coarse to fine in the report.
-    center : the input that moves; may be left out if there is one variable.
+    center : the input that moves, where there is a radius; may be left out if there is one variable.
     radius : of the ball, in the units of `center`; 0 for claims at the inputs alone.
     libm : how accurate exp, log, tanh and sigmoid are assumed to be: the name of a library (`certify.arithmetic.libm.library`)
         or a `certify.Libm`. None: what is published of NumPy, or of torch if an input is a tensor of torch.

@@ -53,6 +53,20 @@ def test_a_report_on_standard_output(certify):
     assert "name one with -o to check it" in result.stderr
 
 
+@pytest.mark.parametrize("command", ["trace", "tolerance", "tune"])
+def test_a_center_without_a_radius_is_refused(certify, command):
+    """It would change nothing, and look as if it did."""
+    given = {
+        "trace": ["model:matmul", "inputs.npz", "--format", "float16"],
+        "tolerance": ["model:matmul", "inputs.npz", "--format", "float16"],
+        "tune": ["inputs.npz", "--kernel", "model:matmul", "--tol", "0.1"],
+    }[command]
+    refused = certify(command, *given, "--center", "A")
+    assert refused.exit_code == 3
+    assert "the center 'A' is given, but no radius of the ball around it" in refused.stderr
+    assert certify(command, *given, "--center", "A", "--radius", "0.01").exit_code == 0
+
+
 def test_on_a_ball(certify):
     """--center and --radius add claims on the ball; without a name, where there are several, it is refused."""
     result = certify("trace", "model:matmul", "inputs.npz", "--format", "float16", "--center", "A", "--radius", 0.01)

@@ -183,7 +183,7 @@ def test_a_share_that_underflows_is_not_nothing() -> None:
 
 def test_on_a_ball() -> None:
     """The bound grows with the radius, and the message says where it shall hold."""
-    at, around = (assert_certified(mlp, inputs(), center="x", radius=r).norm["y"] for r in (0, 0.5))
+    at, around = (assert_certified(mlp, inputs(), **where).norm["y"] for where in ({}, {"center": "x", "radius": 0.5}))
     assert at < around
     with pytest.raises(AssertionError, match=r"not certified for every x within 0\.5 of the inputs: output y"):
         assert_certified(mlp, inputs(), at, output="y", center="x", radius=0.5)

@@ -106,7 +106,7 @@ def test_show_a_report_on_a_kernel(tmp_path: Path) -> None:
 
 def test_show_the_largest_error_of_several_outputs(tmp_path: Path) -> None:
     """One row a format, and the bound of its worst output."""
-    report = report_of(cases(2)["masked_attention"], formats="float16", radius=0.0)
+    report = report_of(cases(2)["masked_attention"], formats="float16", center=None, radius=0.0)
     report.write(tmp_path / "report.json")
     text = CliRunner().invoke(main, ["show", str(tmp_path / "report.json")]).stdout
     largest = max(float.fromhex(bound) for bound in report.claims[0].bounds.values())

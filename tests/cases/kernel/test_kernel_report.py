@@ -244,6 +244,11 @@ def test_untraceable_kernels_are_refused_with_their_line(kernel: Any, what: str)
         ({"order": "sideways"}, "there is no order model 'sideways'"),
         ({"radius": 0.1}, "which input moves; give center, one of x, y"),
         ({"radius": 0.1, "center": "z"}, "the center 'z' is no variable"),
+        (
+            {"center": "x"},
+            "the center 'x' is given, but no radius of the ball around it; give a radius, or leave the center",
+        ),
+        ({"center": "z"}, "the center 'z' is given, but no radius"),
         ({"radius": -1.0, "center": "x"}, "the radius -1.0 is no distance"),
         ({"radius": float("nan"), "center": "x"}, "the radius nan is no distance"),
         ({"variables": ["z"]}, "the variable 'z' is no input"),
