@@ -29,6 +29,7 @@ from certify.checker.emulation import emulate, exact
 from certify.checker.formats import format_named
 from certify.checker.kernels import values_of
 from certify.checker.majorant import majorant
+from certify.checker.reasons import require_reason
 from certify.checker.setting import POINT, Setting
 
 if TYPE_CHECKING:
@@ -111,8 +112,9 @@ def check_range(claim: Claim, context: Context) -> Finding:
     witness = context.witness(claim)
     first = emulate(s.program, s.format, witnessed(witness, s))[1]
     place = None if first is None else s.program.place(first)
-    if place != (witness["layer"], witness["register"]):
+    if first is None or place != (witness["layer"], witness["register"]):
         raise Rejected(f"from its witness the first overflow is in {' '.join(place) if place else 'no place'}")
+    require_reason(claim, s, first)
     return proved(claim)
 
 

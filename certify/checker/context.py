@@ -11,6 +11,7 @@ from typing import Any
 from certify.checker.cases import checks_of
 from certify.checker.claims import CHECKS
 from certify.checker.document import SIDE_FILE, Beyond, Claim, Finding, Rejected, number, require_shape, shown
+from certify.checker.evidence import evidence, require_used
 from certify.checker.formats import format_named, order_named
 from certify.checker.kernels import CASE, KERNEL, Kernel, case_kernel, user_kernel, values_of
 from certify.checker.program import Program, polyprox
@@ -128,7 +129,7 @@ class Context:
 
     def witness(self, claim: Claim) -> dict[str, Any]:
         """The witness of a claim, with the arrays of the file that it may name in their places."""
-        witness: dict[str, Any] = claim["witness"] or {}
+        witness = evidence(claim)
         if "file" not in witness:
             return witness
         file, digest = (witness[key] for key in SIDE_FILE)
@@ -139,7 +140,7 @@ class Context:
         )
         if set(rows) & set(witness):
             raise Rejected(f"its witness and its witness file both hold {shown(sorted(set(rows) & set(witness))[0])}")
-        return {key: x for key, x in witness.items() if key not in SIDE_FILE} | rows
+        return witness.joined(rows)
 
     def proved(self, name: Any) -> Claim:
         """A certified claim of this report, after checking it."""
@@ -163,7 +164,11 @@ class Context:
                 raise Beyond("left undecided")
             if prove is None:
                 raise Beyond(f"claims of the kind {kind} are unknown to this checker")
+            if claim["witness"] is not None:
+                claim = claim | {"witness": evidence(claim)}
             found = prove(claim, self)
+            if prove in CHECKS.values():  # a case may look at one witness for several claims
+                require_used(claim)
         except Beyond as error:
             found = Finding(name, kind, verdict, "undecided", str(error))
         except Rejected as error:

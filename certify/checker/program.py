@@ -203,7 +203,8 @@ def polyprox(M: list[list[int]], b: int, N: int, order: Order = SERIAL) -> Progr
     h = at("10", "h_plus").total(d)
     alpha = at("10", "alpha").add(alpha, do.mul(rho if b else [ZERO], h))
     program.outputs = {"W": at("10", "W").overwrite(W, Wn), "alpha": alpha}
-    program.known, program.shapes = {"W": [0.0] * n, "alpha": [0.0]}, {"W": (p, p)}
+    program.known = {"W": [0.0] * n, "alpha": [0.0]}
+    program.shapes = {name: (p, p) if name in ("W", "Sigma") else () for name in program.inputs}
     return program
 
 

@@ -108,19 +108,42 @@ def texts(family: Family, name: str) -> Iterator[Mutation]:
 
 
 def harmless(family: Family, name: str) -> Iterator[Mutation]:
-    """What is no part of a claim: measurements, reasons of what is certified, decimals that are larger."""
+    """What is no part of a claim: measurements, reasons of what is certified, larger decimals; and what only looks so."""
     claim = family.claim(name)
+    overflow = claim["kind"] == "range" and claim["verdict"] == "refuted"
     for key, value in (("observed", {}), ("observed", {"error_W": "0x1p-99", "x": [None]}), ("reason", "none")):
-        yield changed(family, name, f"{key} = {value!r}", put(key, to=value), False)
+        yield changed(family, name, f"{key} = {value!r}", put(key, to=value), overflow and key == "reason")
+    for value in reasons(claim["reason"]) if overflow else []:
+        yield changed(family, name, f"reason = {value!r}", put("reason", to=value), True)
     for key in claim["observed"]:
         yield changed(family, name, f"without observed {key}", drop("observed", key), False)
     for key in claim["display"]:
         yield changed(family, name, f"without display of {key}", drop("display", key), False)
     if claim["witness"] is None:
-        yield changed(family, name, "a witness that is not needed", put("witness", to={"x": 1}), False)
+        for idle in ({"x": 1}, {"center": ["0x0p+0"]}, {"layer": "", "register": "W", "W": []}):
+            yield changed(family, name, f"the idle witness {idle}", put("witness", to=idle), True)
+    else:
+        yield changed(family, name, "more in its witness", put("witness", "x", to=1), True)
     if "attempts" in claim["observed"]:
         for value in ([], None, [{"radius": "nan"}]):
             yield changed(family, name, f"attempts = {value!r}", put("observed", "attempts", to=value), False)
+
+
+def reasons(text: str) -> Iterator[str]:
+    """Other sentences about an overflow: other places, numbers and operations, words more or less."""
+    yield from (text + ".", text + " ", " " + text, text.upper(), "", text.replace(" overflows", " may overflow"))
+    yield from (
+        f"not true: {text}",
+        f"{text}; all is well",
+        text.replace(" overflows", ""),
+        "another operation overflows",
+    )
+    words = text.split(" ")
+    yield from (
+        " ".join(words[:k] + words[k + 1 :]) for k in range(len(words)) if not re.search("[a-z]:[0-9]", words[k])
+    )
+    for found in re.finditer(r"[0-9]+(?=\]|,)|(?<=node )[0-9]+|(?<=register )\w|(?<=layer )\w|(?<=input )\w", text):
+        yield f"{text[: found.start()]}{'Z' if found[0].isalpha() else int(found[0]) + 7}{text[found.end() :]}"
 
 
 def verdicts(family: Family, name: str) -> Iterator[Mutation]:

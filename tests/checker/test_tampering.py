@@ -22,7 +22,9 @@ Whether a change does harm is decided without asking the checker about the chang
 | a claim twice, or one missing that others rest on or that is required | always | |
 | a claim missing that nothing rests on; required claims, if the verdict follows | never | |
 | subject, schema, overall verdict; a byte of the state or graph file | always | the name of a user's kernel is free |
-| observed, reason, producer, attempts, larger decimals, weaker bounds that fit together | never | |
+| the reason of an overflow | always | but for the source line, which no file of the report has |
+| a witness, or an entry of one, that no proof looks at | always | |
+| observed, other reasons, producer, attempts, larger decimals, weaker bounds that fit together | never | |
 
 An unknown case or kind with an id of its own neither passes nor is rejected: exit code 1, tested with the command.
 """
