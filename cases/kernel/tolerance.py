@@ -35,6 +35,12 @@ SEMANTICS = {"any-order": "any-order", "program": "serial"}
 """What bounds may be about, and the order of sums where none is named."""
 
 
+_GUARD = (
+    "give inputs at which the operation is defined, or keep its operand in the domain, as in sqrt(maximum(x, 0)) or, at given "
+    "inputs, log(where(x > 0, x, 1)); where(x > 0, sqrt(x), 0) computes both sides"
+)
+
+
 @dataclass(frozen=True)
 class Tolerance:
     """A proved tolerance: |a - e| is at most `error` in every element, whatever evaluation gives a, everywhere in the region.
@@ -259,9 +265,7 @@ def without_bound(traced: TracedKernel, bounds: Bounds, names: Iterable[str]) ->
         node = first_overflow(traced.graph, bounds.format, traced.inputs)
         named = risk if node is None else node
         if bounds.refusal(named):
-            return bounds.why(
-                named
-            ), "give inputs at which the operation is defined, or guard it with numpy.where or maximum"
+            return bounds.why(named), _GUARD
         if node is None:
             return bounds.why(risk), wider
         remedy = wider if node != ZERO else "use a wider format"

@@ -178,6 +178,32 @@ def test_a_bound_beyond_binary64_is_none() -> None:
     assert report.claims[0].reason == "the bound is larger than any binary64 number"
 
 
+GUARDED = {
+    "sqrt(maximum": (lambda x: np.sqrt(np.maximum(x, 0)), True),
+    "sqrt(where": (lambda x: np.sqrt(np.where(x > 0, x, 1)), False),
+    "log(where": (lambda x: np.where(x > 0, np.log(np.where(x > 0, x, 1)), 0), False),
+    "/ where": (lambda x: 1 / np.where(x > 0, x, 1), False),
+    "/ maximum": (lambda x: 1 / np.maximum(x, 0.25), True),
+}
+
+
+@pytest.mark.parametrize("name", GUARDED)
+def test_the_remedies_for_undefined_operations_work(name) -> None:
+    """A maximum everywhere, an inner selection where its condition is decided; an outer one nowhere, as the message says."""
+    kernel, anywhere = GUARDED[name]
+    inputs = {"x": np.array([-1.0, 0.0, 4.0])}
+    assert np.isfinite(tolerance(kernel, inputs, format="float32").error["0"]).all()
+    around = {"center": "x", "radius": 0.5}
+    if anywhere:
+        assert np.isfinite(tolerance(kernel, inputs, format="float32", **around).error["0"]).all()
+    else:
+        with pytest.raises(InputRejected, match="enclosure that contains"):
+            tolerance(kernel, inputs, format="float32", **around)
+    for outer in (lambda x: np.where(x > 0, np.sqrt(x), 0), lambda x: np.where(x > 0, np.log(x), 0)):
+        with pytest.raises(InputRejected, match=r"keep its operand in the domain, as in sqrt\(maximum\(x, 0\)\)"):
+            tolerance(outer, inputs, format="float32")
+
+
 @pytest.mark.parametrize("inputs", [{}, {"y": 1.0}, {"x": 1.0, "y": 1.0}])
 def test_inputs_are_the_parameters(inputs) -> None:
     """A missing or unknown one is named."""
