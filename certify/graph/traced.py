@@ -30,6 +30,12 @@ REDUCTIONS: dict[np.ufunc, Callable[..., Any]] = {}
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 CASTS: dict[str, Callable[..., Any]] = {}
 
+MAKING = (
+    "write zeros_like(x, shape=(2, 2)), with + 1.0 after it for ones, where(eye(3) > 0, zeros_like(x, shape=(3, 3)) + 1.0, 0) "
+    "for the identity, or make other arrays an argument of the kernel"
+)
+"""Arrays made so have the format of x in the trace, and its dtype in NumPy. A plain array would be computed with in float64."""
+
 _OWN_DTYPES = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
 
 
@@ -53,6 +59,8 @@ class ProgramDtype:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
+        if name == "dtype":  # numpy asks an object for it that is given as a dtype
+            raise _refused("the dtype of an array whose format is chosen later", MAKING)
         return self._asked()
 
 

@@ -24,7 +24,7 @@ from certify.graph.graph import Graph, InputBlock, Output
 from certify.graph.orders import with_order
 from certify.graph.parameters import require_parameters
 from certify.graph.places import place_of_error
-from certify.graph.traced import KNOWN, ProgramDtype, Traced
+from certify.graph.traced import KNOWN, MAKING, ProgramDtype, Traced
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def trace(kernel: Callable[..., Any], inputs: Mapping[str, Any], *, order: str |
         if ProgramDtype.__name__ in str(error):
             raise TraceRefused(
                 f"the kernel makes something of the dtype of an array whose format is chosen later, at {place_of_error(error)}",
-                "use numpy.zeros_like(x), or leave the dtype away: plain arrays in float64 count as the program's",
+                MAKING,
             ) from None
         raise
     if not isinstance(results, Mapping):

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import certify
+from certify.arithmetic import BINARY16, BINARY32, Ieee
 from certify.errors import InputRejected, TraceRefused
-from certify.graph import Variable, trace
+from certify.graph import Variable, evaluate, trace
+from certify.graph.evaluation import output
 
 
 def _assign(x):
@@ -229,3 +231,33 @@ def test_more_nodes_than_numbers_are_refused(monkeypatch):
     assert trace(lambda x: np.sum(x), {"x": np.ones(20)}).n_nodes == 21
     with pytest.raises(TraceRefused, match=r"more than 30 values at .*trace a smaller kernel"):
         trace(lambda x: x * x, {"x": np.ones(20)})
+
+
+MADE = {
+    "zeros": (lambda x: x + np.zeros_like(x, shape=(3, 3)), lambda x: x + np.zeros((3, 3), dtype=x.dtype)),
+    "ones": (lambda x: x - (np.zeros_like(x, shape=(3, 3)) + 1.0), lambda x: x - np.ones((3, 3), dtype=x.dtype)),
+    "full": (lambda x: x * (np.zeros_like(x, shape=3) + 0.1), lambda x: x * np.full(3, 0.1, dtype=x.dtype)),
+    "eye": (
+        lambda x: x @ np.where(np.eye(3) > 0, np.zeros_like(x, shape=(3, 3)) + 1.0, 0) / 3,
+        lambda x: x @ np.eye(3, dtype=x.dtype) / 3,
+    ),
+    "array": (None, lambda x: x * np.array([0.1, 0.2, 0.3], dtype=x.dtype)),
+    "asarray": (None, lambda x: x * np.asarray([0.1, 0.2, 0.3], x.dtype)),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_arrays_made_with_a_dtype_that_is_chosen_later(name):
+    """Refused with what to write instead; and that is the same program, in float16 and float32, as NumPy runs the other."""
+    instead, kernel = MADE[name]
+    with pytest.raises(
+        TraceRefused, match=r"dtype of an array whose format is chosen later.*write zeros_like\(x, shape="
+    ):
+        trace(kernel, {"x": np.ones((3, 3))})
+    for format, dtype in ((BINARY16, np.float16), (BINARY32, np.float32)) if instead else ():
+        x = np.random.default_rng(0).standard_normal((3, 3)).astype(dtype)
+        ieee, graph = Ieee(format), trace(instead, {"x": x.astype(float)}, order="serial")
+        found = output(graph, ieee, evaluate(graph, ieee, {"x": ieee.constant(x.astype(float))}), "0")
+        assert kernel(x).dtype == instead(x).dtype == dtype
+        assert np.array_equal(found.astype(float), kernel(x).astype(float))
+        assert np.array_equal(instead(x), kernel(x))
