@@ -130,6 +130,10 @@ def analyse(
     ------
     InputRejected : the format cannot hold a power of two that the kernel scales by, or an input is missing.
     """
+    if splits and bound != "adjoint":
+        raise InputRejected(
+            f"{splits} splits are asked for, and adjoint bounds are not", "give --bound adjoint as well"
+        )
     bounds = running(subject.graph, format, region, libm=libm) if bounds is None else bounds
     rest = _majorant(subject.graph, format, region), range_test(bounds, region)
     if bound == "running":

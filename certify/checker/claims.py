@@ -76,6 +76,8 @@ def check_rounding(claim: Claim, context: Context) -> Finding:
     own = {bound: s.bounds().eps(name) for bound, name in names.items()}
     for bound, name in names.items():
         claimed = number(claim["bounds"][bound])
+        if claimed < 0:
+            raise Rejected(f"{bound} is negative, which no error is")
         if method != "running" and claimed < own[bound]:
             own[bound] = by_method(s, method, name)
             if method == "adjoint" and claimed < own[bound]:

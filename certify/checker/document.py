@@ -23,6 +23,7 @@ _CLAIM: dict[str, Any] = {"id": _NAME, "kind": "[a-z][a-z0-9-]{0,39}", "statemen
 _CLAIM |= {"semantics": "real|program|any-order|stochastic", "parameters": dict, "verdict": _VERDICT, "reason": str}
 _CLAIM |= {"bounds": dict, "display": dict, "observed": dict, "assumptions": list, "witness": dict | None}
 SIDE_FILE = {"file": "[A-Za-z0-9_][A-Za-z0-9._-]{0,199}", "sha256": "[0-9a-f]{64}"}
+STOCHASTIC = "stochastic"  # of bounds that hold with a probability
 Claim = dict[str, Any]
 
 
@@ -166,6 +167,8 @@ def claims_of(report: Any) -> dict[str, Claim]:
             raise Rejected(f"{what}: the id does not start with its kind, or two claims have this id")
         if claim["kind"] == "counterexample" and claim["verdict"] == "certified":
             raise Rejected(f"{what}: a counterexample refutes a published statement, and certifies none")
+        if (claim["semantics"] == STOCHASTIC) != claim["kind"].endswith("-probable"):
+            raise Rejected(f"{what}: a probability has the semantics {STOCHASTIC} and a kind in -probable")
         if claim["verdict"] != "certified" and not claim["reason"]:
             raise Rejected(f"{what}: the verdict {claim['verdict']} has no reason")
         try:
@@ -177,6 +180,8 @@ def claims_of(report: Any) -> dict[str, Claim]:
     chosen = {x for x in required if isinstance(x, str) and x in claims}
     if not len(chosen) == len(required) > 0 or len(claims) < len(report["claims"]):
         raise Rejected(f"the report has over {_MAX_CLAIMS} claims, or requires none, one twice, or an unknown one")
+    if any(claims[x]["semantics"] == STOCHASTIC for x in chosen):
+        raise Rejected("the verdict of the report would rest on a probability")
     verdicts = {claims[x]["verdict"] for x in chosen}
     overall = "refuted" if "refuted" in verdicts else "certified" if verdicts == {"certified"} else "undecided"
     if report["verdict"] != overall:

@@ -4,9 +4,9 @@ The adversary obeys the same model as the bounds, |fl(y) - y| <= half the spacin
 ulps, inside the function's range), and knows the gradient: it moves each operation's result as far as it may in the direction
 that moves the output up. The error it reaches is replayed in exact arithmetic (in balls, where the kernel has other operations
 than sums and products), and is a lower bound of the worst case in that model. IEEE rounding itself cannot choose;
-`certify.rounding.reached` finds errors that it does make. Both measure tightness; no certificate uses them. At a point the
-adversary may exceed the running bound: that bound knows which floats are computed there, and the adversary computes others; by
-a second-order share usually, by more where subnormals or exact cancellation matter.
+`certify.rounding.reached` finds errors that it does make. Both measure tightness; no certificate uses them. At a point, and in
+a small region, the adversary may exceed the bound: that knows which floats are computed there, and the adversary computes
+others; by a second-order share usually, by more where subnormals or exact cancellation matter.
 """
 
 from __future__ import annotations
@@ -68,21 +68,23 @@ def attained(
         return Fraction(0)
     weights = np.ones(len(nodes))
     best = Fraction(0)
-    for _ in range(_ROUNDS if len(nodes) > 1 else 1):
+    for _ in range(_ROUNDS if len(nodes) > 1 else 2):
         signs = np.nan_to_num(np.sign(gradient(program, inputs, nodes, weights)))
         moved = _replay(program, format, libm, inputs, inputs if start is None else start, signs, nodes)
         best = max(best, norm_down(moved))
-        weights = np.array([float(x) for x in moved]) / max(float(best), 1e-300)
+        # of a single element the other direction
+        weights = np.array([float(x) for x in moved]) / max(float(best), 1e-300) if len(nodes) > 1 else -weights
     return best
 
 
 def attained_in(
     graph: Graph, format: Format, region: Region, output: str, *, libm: Libm = ONE_ULP, tries: int = 100, seed: int = 0
 ) -> Attained:
-    """The largest error in the norm of `output` that the adversary reaches from some numbers of the format in `region`.
+    """The largest error in the norm of `output` that the adversary reaches from some inputs of `region`.
 
-    Which ones is a search: the middle, corners and random corners of the box, then one entry after the other, by the bound that
-    holds there. At a point the conversion of the inputs is what it is; elsewhere each input is moved to where it is largest.
+    Which ones is a search among numbers that inputs are converted to: the middle, corners and random corners of the box, then
+    one entry after the other, by the bound that holds there. At a point the conversion of the inputs is what it is; elsewhere
+    each input is moved, within the region, to where it is largest.
     """
     if region.is_point:
         exact = {name: np.asarray(x, dtype=np.float64) for name, x in region.lower.items()}
@@ -98,10 +100,11 @@ def attained_in(
 def _worst_point(
     graph: Graph, format: Format, region: Region, output: str, libm: Libm, tries: int, seed: int
 ) -> dict[str, Floats]:
-    """Numbers of the format in the region at which the running bound is large."""
+    """Numbers of the format that inputs of the region are converted to, at which the running bound is large."""
     rng = np.random.default_rng(seed)
     names = list(region.lower)
-    inner = {name: _numbers_inside(format, region.lower[name], region.upper[name]) for name in names}
+    ends = _numbers_inside if region.representable else _numbers_reached
+    inner = {name: ends(format, region.lower[name], region.upper[name]) for name in names}
 
     def size(at: dict[str, Floats]) -> float:
         value = running(graph, format, point(at), libm=libm).norm_of(output)
@@ -124,6 +127,11 @@ def _worst_point(
         if found > score:
             best, score = new, found
     return best
+
+
+def _numbers_reached(format: Format, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+    """The least and the largest number that an input of a box is converted to; so are all numbers between them."""
+    return format.unbounded.round(np.asarray(lower)), format.unbounded.round(np.asarray(upper))
 
 
 def _numbers_inside(format: Format, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
@@ -154,7 +162,9 @@ def _unconverted(
     exact = np.where(format.unbounded.round(exact) == moved[block.support], exact, moved[block.support])
     moved[block.support] = exact
     inside = np.clip(moved, region.lower[name], region.upper[name])
-    return np.asarray(np.where(format.unbounded.round(inside) == start[name], inside, start[name]))
+    # the nearest input of the region is converted to the start, as one of them is
+    nearest = np.clip(start[name], region.lower[name], region.upper[name])
+    return np.asarray(np.where(format.unbounded.round(inside) == start[name], inside, nearest))
 
 
 def gradient(program: Graph, inputs: Inputs, nodes: Ids, weights: Floats) -> Floats:

@@ -135,7 +135,7 @@ def attained_quickly(
         moved = _enclosed(program, _Moved(program, format, libm, directions), start)
         return _apart(moved[..., nodes], fixed)
 
-    for _ in range(rounds if len(nodes) > 1 else 1):
+    for _ in range(rounds if len(nodes) > 1 else 2):
         signs = np.nan_to_num(np.sign(gradient(program, exact, nodes, weights)))
         low, high = errors(signs)
         reached = _norm(low, high)
@@ -143,6 +143,9 @@ def attained_quickly(
             reached = _norm(*errors(signs * (_LESS * most / float(reached))))
         if reached <= most:
             best = max(best, reached)
+        if len(nodes) == 1:
+            weights = -weights  # the other direction
+            continue
         weights = np.nan_to_num(np.where(low > -high, low, high))  # the end that is farther from 0
         weights = weights / max(float(np.abs(weights).max()), 1e-300)
     return best

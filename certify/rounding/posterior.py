@@ -16,7 +16,8 @@ from certify.graph import ZERO, Graph, Op, evaluate, output
 #: Operations whose values at dyadic numbers are dyadic.
 DYADIC = {Op.CONST, Op.ADD, Op.SUB, Op.MUL, Op.NEG, Op.RELU, Op.SCALE, Op.SUM, Op.DOT, Op.OVERWRITE, Op.CAST}
 #: How far what `exact` returns for other operations may be from the exact value.
-RELATIVE, ABSOLUTE = Fraction(1, 1 << 160), Fraction(1, 1 << 1300)
+_LEAST_BITS = 1300
+RELATIVE, ABSOLUTE = Fraction(1, 1 << 160), Fraction(1, 1 << _LEAST_BITS)
 _MOST_BITS = 1 << 13
 
 
@@ -32,9 +33,9 @@ def exact(graph: Graph, inputs: Mapping[str, npt.ArrayLike], name: str) -> npt.N
     """The exact value of output `name` at the stored binary64 inputs, an object array of Fractions.
 
     Of a kernel of sums, products and ReLUs this is the value itself. With other operations it is the midpoint of a ball that
-    contains it, whose radius is at most `RELATIVE` of it (or `ABSOLUTE`, where it may be 0): then an error that is more than
-    2**-100 of the value is known to 2**-60 of itself. Takes time and space that grow with the degree of the kernel; a case
-    may know a faster way.
+    contains it, whose radius is at most `RELATIVE` of it (or `ABSOLUTE`, where it may be 0 or is no larger): then an error that
+    is more than 2**-100 of the value is known to 2**-60 of itself. Takes time and space that grow with the degree of the
+    kernel; a case may know a faster way.
 
     Raises
     ------
@@ -51,7 +52,15 @@ def exact(graph: Graph, inputs: Mapping[str, npt.ArrayLike], name: str) -> npt.N
 
 
 def _by_balls(graph: Graph, inputs: Mapping[str, npt.ArrayLike], name: str) -> npt.NDArray[Any]:
+    from flint import arb
+
     from certify.arithmetic.balls import balls, middle, radius
+
+    negligible = arb(2) ** -_LEAST_BITS
+
+    def around(ball: Any) -> tuple[Fraction, Fraction]:
+        # the exponents of numbers such as exp(-1e12) are too large to write these out
+        return (Fraction(0), ABSOLUTE) if abs(ball) < negligible else (middle(ball), radius(ball))
 
     ids, known = graph.outputs[name].ids, graph.outputs[name].known
     precision = 256
@@ -60,7 +69,7 @@ def _by_balls(graph: Graph, inputs: Mapping[str, npt.ArrayLike], name: str) -> n
             found = balls(graph, inputs, precision, [name])[ids.ravel()].tolist()
             if not all(ball.is_finite() for ball in found):
                 raise Undecided("the exact value is not finite at this precision", "use more bits")
-            pairs = [(middle(ball), radius(ball)) for ball in found]
+            pairs = [around(ball) for ball in found]
             if all(r <= abs(x) * RELATIVE or r <= ABSOLUTE for x, r in pairs):
                 break
         except Undecided:

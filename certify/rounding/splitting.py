@@ -3,6 +3,8 @@
 **Theorem.** If the parts of a region cover it, and B bounds an error on each part, then the largest B bounds it on the region;
 the computed value lies in the hull of the parts' enclosures. *Proof.* Every input lies in a part. QED
 
+What bounds a part bounds all that is cut from it, so no cut makes a bound larger.
+
 A cut at a number m of the box makes [low, m] and [m, high], so nothing is lost, representable regions included. The part with
 the largest bound is cut next, first where (width times influence on a result) is largest, and every other time along the widest
 entry of those that the graph reads, as a share of the region's width: so every width tends to 0. Ties go to the first. It may
@@ -37,7 +39,7 @@ def split(root: Adjoint, region: Region, splits: int, analyse: Callable[[Region]
             done.append((size, number, depth, box, bounds))
             continue
         for half in halves:
-            found = analyse(half)
+            found = _within(bounds, analyse(half))
             heapq.heappush(parts, (-_size(found, scale), made, depth + 1, half, found))
             made += 1
     return _together(root, [part[-1] for part in sorted([*parts, *done], key=lambda part: part[:2])])
@@ -56,13 +58,15 @@ def _cut(graph: Graph, region: Region, box: Region, influence: Floats | None) ->
     best: tuple[float, str, int, float] | None = None
     for block in graph.inputs:
         low, high = (np.asarray(ends[block.name], dtype=np.float64).ravel() for ends in (box.lower, box.upper))
-        width = high - low
         middle = low / 2 + high / 2
-        whole = np.asarray(region.upper[block.name] - region.lower[block.name], dtype=np.float64).ravel()
-        score = np.divide(width, whole, out=np.zeros_like(width), where=whole > 0)
+        with np.errstate(over="ignore", invalid="ignore"):  # of a box as wide as binary64 a share is not known
+            width = high - low
+            whole = np.asarray(region.upper[block.name] - region.lower[block.name], dtype=np.float64).ravel()
+            score = np.divide(width, whole, out=np.zeros_like(width), where=whole > 0)
         if influence is not None:
             score = np.zeros_like(width)
-            score[block.support.ravel()] = width[block.support.ravel()] * influence[block.start : block.stop]
+            with np.errstate(over="ignore", invalid="ignore"):
+                score[block.support.ravel()] = width[block.support.ravel()] * influence[block.start : block.stop]
         score = np.where(block.support.ravel() & (low < middle) & (middle < high), np.nan_to_num(score), 0.0)
         if score.size and score.max() > (best[0] if best else 0.0):
             at = int(score.argmax())
@@ -80,6 +84,11 @@ def _half(box: Region, side: str, name: str, at: int, value: float) -> Region:
     if side == "upper":
         return replace(box, upper={**ends, name: moved})
     return replace(box, lower={**ends, name: moved})
+
+
+def _within(whole: Adjoint, part: Adjoint) -> Adjoint:
+    """The bounds of a part of a region, none of them larger than that of the region."""
+    return replace(_together(whole, [part]), influence=part.influence)
 
 
 def _together(root: Adjoint, parts: list[Adjoint]) -> Adjoint:

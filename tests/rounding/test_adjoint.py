@@ -75,6 +75,32 @@ def test_splitting_never_loosens_and_is_deterministic():
         assert found.low[graph.outputs["0"].ids] <= value <= found.high[graph.outputs["0"].ids]
 
 
+def test_a_part_keeps_the_bounds_of_the_whole():
+    """The halves of a cut may be bounded worse than what they are cut from; then that stands."""
+
+    def k(t, u, x):
+        s = np.sqrt(np.abs(u))
+        a = (s + x) - x
+        p = t * t
+        q = t * (t + t)
+        return a + (2 * p - q)
+
+    graph = trace(k, {"t": 1.0, "u": 1.0, "x": 1.0}, order="serial")
+    ends = {"t": (0.0, 6.0), "u": (2.0**-20 - 1, 1.0), "x": (100.03, 100.03)}
+    region = Region(*({name: np.array(pair[side]) for name, pair in ends.items()} for side in (0, 1)))
+    norms = [adjoint(graph, BINARY16, region, splits=n).norm_of("0") for n in range(6)]
+    assert norms == sorted(norms, reverse=True) and norms[-1] < norms[0]
+
+
+def test_boxes_as_wide_as_binary64_are_cut():
+    """Widths that overflow are no reason to warn, or not to cut."""
+    graph = trace(lambda x, y: x / 4 + y, {"x": 1.0, "y": 1.0}, order="serial")
+    ends = {"x": np.array(1.7e308), "y": np.array(2.0)}
+    region = Region({name: -end for name, end in ends.items()}, ends)
+    bounds = adjoint(graph, BINARY64, region, splits=3)
+    assert bounds.first_overflow() is None and bounds.norm_of("0") <= running(graph, BINARY64, region).norm_of("0")
+
+
 def test_splitting_proves_what_a_whole_box_does_not():
     """1 / (x x - x y + y y), which is not 0 on the box, though its enclosure holds 0: nothing is known without cuts."""
     graph = trace(lambda x, y: 1 / (x * x - x * y + y * y), {"x": 1.0, "y": 1.0}, order="serial")
@@ -169,6 +195,31 @@ def test_the_grid_is_attained_within_a_factor_of_two():
     assert len(ratios) >= 8
     assert np.median(ratios) <= 2
     assert min(ratios) >= 1 / 1.25
+
+
+@pytest.mark.parametrize("format", PLAIN.values(), ids=str)
+def test_adversaries_start_from_inputs_of_the_region(format):
+    """Thin balls between two numbers of the format: the exact inputs lie in the ball, and fixed ones stay what they are."""
+    graph = trace(lambda x, w: x * w, {"x": 1.0, "w": 1.0}, order="serial")
+    for x, w, radius in ((0.7, 0.1, 1e-3), (1.7915, 107.3, 1e-4), (-0.3, 5.1, 1e-9)):
+        region = ball({"x": x, "w": w}, "x", radius)
+        found = attained_in(graph, format, region, "0", tries=10)
+        for name in ("x", "w"):
+            assert region.lower[name] <= found.inputs[name] <= region.upper[name]
+        assert found.value <= 1.01 * running(graph, format, region).norm_of("0")
+
+
+def test_a_single_result_is_moved_both_ways():
+    """Rounding up an input that was rounded down reaches nothing; the other way does."""
+    graph = trace(lambda x: x * x, {"x": 1.0003}, order="serial")
+    region = point({"x": 1.0003})
+    assert float(attained_in(graph, BINARY16, region, "0").value) >= 0.9 * running(graph, BINARY16, region).norm_of("0")
+
+
+def test_results_far_below_every_format_are_replayed():
+    """exp(-1e12) has an exponent too long to write out: to an error it is 0."""
+    graph = trace(lambda x: np.exp(x * x * -1e6), {"x": 1000.0}, order="serial")
+    assert reached(graph, BINARY32, point({"x": 1000.0}), "0").value == 0
 
 
 def test_what_is_reached_is_replayed():

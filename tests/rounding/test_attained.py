@@ -85,8 +85,8 @@ REFERENCES = {
 
 
 def _furthest(name, x, format, ulps):
-    """How far above its exact value a library may return at x, by the definition: a rational, from 2,000 bits."""
-    function, _, largest = REFERENCES[name]
+    """How far from its exact value a library may return at x, by the definition: a rational, from 2,000 bits."""
+    function, lowest, largest = REFERENCES[name]
     with mpmath.workprec(2000):
         y = function(mpmath.mpf(x))
         if abs(y) == 1 and x:  # rounded from below
@@ -97,7 +97,8 @@ def _furthest(name, x, format, ulps):
                 exponent = max(guess, format.emin)
                 break
         reach = mpmath.mpf(ulps) * mpmath.mpf(2) ** (exponent - format.precision + 1)
-        return reach if largest is None else min(reach, largest - y)
+        above = reach if largest is None else min(reach, largest - y)
+        return max(above, reach if lowest is None else min(reach, y - lowest))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
