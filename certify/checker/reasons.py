@@ -55,8 +55,7 @@ def _require_operation(claim: Claim, s: Any, node: int) -> None:
     op = s.program.code[node - (s.program.nodes - len(s.program.code))][0]
     good = found is not None and found[2] in _CALLED.get(op, (op.upper(),)) and int(found[3] or 1) <= int(found[4] or 1)
     # the block of a state is written out anew, with numbers of its own
-    good = good and (not s.of_kernel or int(found[1]) == node)
-    if not good:
+    if found is None or not good or (s.of_kernel and int(found[1]) != node):
         raise Rejected(
             f"its reason does not say that the first overflow is in {named or 'that operation'}, node {node}"
         )
