@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -109,7 +110,7 @@ def _costs(tuning: Tuning) -> Iterator[str]:
     yield f"stored: {float(cost):.9g}{unit}; uniform {tuning.finest}: {float(uniform):.9g}; {saved}"
     if least is not None:
         yield (
-            f"no program that running bounds certify saves more than {_percent(1 - least / uniform)} "
+            f"no program that running bounds certify saves more than {_percent_up(1 - least / uniform)} "
             f"({float(least):.9g}{unit}; proved by the search, which `certify check` does not repeat)"
         )
 
@@ -129,5 +130,9 @@ def _outputs(tuning: Tuning) -> Iterator[str]:
         yield f"{name}: certified within {decimal_up(eps)} {where}{kept or ', within'} the tolerance {float(tol):g}{reached}"
 
 
-def _percent(share: Any) -> str:
+def _percent(share: Fraction) -> str:
     return f"{100 * float(share):.0f} %"
+
+
+def _percent_up(share: Fraction) -> str:
+    return f"{math.ceil(1000 * share) / 10:.1f} %"
