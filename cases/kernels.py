@@ -60,7 +60,7 @@ def kernel_claims(
     InputRejected : the format cannot hold a power of two that the kernel scales by; or as `TracedKernel.region`.
     """
     traced = kernel.traced
-    moving, places = places_of(traced, center, radius, options.samples)
+    moving, places = places_of(traced, center if radius else None, radius, options.samples)
     assumption = f"the graph file is the kernel {kernel.name} of the case: the checker does not see its source"
     subject = Subject(
         traced.graph,

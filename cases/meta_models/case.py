@@ -148,7 +148,7 @@ def output_errors(kernels: list[CaseKernel], formats: list[Format], output: str)
 def _kernel(instance: Instance, kernel: CaseKernel, format: Format, options: Options) -> list[Claim]:
     """The rounding and range claims of a kernel; majorant ones only where their rules apply."""
     radius = radius_of_ball(instance) if instance.system in ITERATED else 0.0
-    claims = kernel_claims(kernel, format, options, center="z" if radius else None, radius=radius)
+    claims = kernel_claims(kernel, format, options, center="z", radius=radius)
     return [claim for claim in claims if claim.parameters.get("method") != "majorant" or claim.bounds]
 
 
