@@ -40,7 +40,7 @@ def main() -> None:
     for k in range(case.states(saved)):
         kernel, center, name = case.kernel(saved, k, "serial")
         for radius in (0.0, 0.01):
-            region = kernel.region(center, radius)[1]
+            region = kernel.region(center if radius else None, radius)[1]
             float32 = relaxed_up(running(kernel.graph, BINARY32, region).norm_of(name))
             for tol in (*TOLERANCES, float32):
                 started = time.perf_counter()

@@ -87,7 +87,7 @@ def show_summary(
         else:
             _print_blocks(console, of_state)
     print_comparisons(console, report)
-    notes = [Text(_about(ball), style="dim")] if ball is not None else []
+    notes = [Text(_about(ball, _compares(several)), style="dim")] if ball is not None else []
     if _compares(several):
         notes.append(Text(_about_attained(several), style="dim"))
     for kind, verdict, count in others(report):
@@ -223,8 +223,9 @@ def _about_attained(several: Sequence[Row]) -> str:
     )
 
 
-def _about(ball: Ball) -> str:
-    replayed = f"; the largest error of {ball.samples} states in it is a sample, not a bound" if ball.samples else ""
+def _about(ball: Ball, compared: bool) -> str:
+    sampled = f"; the largest error of {ball.samples} states in it is a sample, not a bound"
+    replayed = sampled if ball.samples and not compared else ""
     return f"Ball: every {ball.center} within {ball.radius} of the state{replayed}."
 
 

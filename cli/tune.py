@@ -110,7 +110,7 @@ def command(
         if output == DASH:
             raise click.BadParameter("files go beside the report: name a file", param_hint="--output")
         require_place(output, state_file)
-    named = None if formats is None else formats_named(_listed(formats))
+    named = None if formats is None else formats_named(_listed(formats), "--formats")
     table = None if cost is None else _costs(cost)
     library = known_library(libm)
     traced, moving, plain = _kernel(state_file, kernel, state, known_order(order), case_name)

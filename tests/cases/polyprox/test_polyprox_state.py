@@ -160,7 +160,7 @@ FILE_REFUSALS = [
     (saved({"rho": 1.0}), "rho is both a tensor and metadata; save it once"),
     (
         saved({"sigma": np.eye(3)}),
-        "the tensor 'sigma' is unknown; save only W, Sigma, X, M, alpha, rho, gamma, lam, b, p_max",
+        "the tensor 'sigma' is unknown; save only W, Sigma, X, M, alpha, rho, gamma, lam, b, p_max, or name your kernel",
     ),
     (saved(gamma="fast"), "the metadata gamma is 'fast'; write it as a decimal or hexadecimal number"),
     (saved(p_max="4.5"), "the metadata p_max is '4.5'; write it as an integer"),
