@@ -168,9 +168,7 @@ def _check_names(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str
     known = (*TENSORS, *CONTROLS)
     for name in tensors:
         if name not in known:
-            raise InputRejected(
-                f"the tensor {name!r} is unknown", f"save only {', '.join(known)}, or name your kernel"
-            )
+            raise InputRejected(f"the tensor {name!r} is unknown", f"save only {', '.join(known)}, or name your kernel")
         if name in metadata:
             raise InputRejected(f"{name} is both a tensor and metadata", "save it once")
     if "Sigma" in tensors and "X" in tensors:
