@@ -20,10 +20,10 @@ from certify.rounding.in_doubles import MOST_PRECISION, attained_quickly
 Floats = npt.NDArray[np.float64]
 
 #: Up to here all of it takes about as long as some evaluations of the kernel, and an exact replay about a second.
-_MOST_OPERATIONS, _MOST_STEPS, _MOST_EXACTLY = 200_000, 4000, 4000
+_MOST_OPERATIONS, _MOST_VECTORS, _MOST_EXACTLY = 200_000, 4000, 4000
 #: Beyond, the first output alone, and one direction of its error.
 _MANY = 10_000
-_DIRECTIONS = 2
+_DRAWN = 2
 
 
 def attained(
@@ -42,7 +42,7 @@ def attained(
     rounds : how often an error of several elements is turned into one direction.
     """
     graph, format = bounds.graph, bounds.format
-    if graph.n_operations > _MOST_OPERATIONS or _steps(graph) > _MOST_STEPS or bounds.first_overflow() is not None:
+    if graph.n_operations > _MOST_OPERATIONS or _vectors(graph) > _MOST_VECTORS or bounds.first_overflow() is not None:
         return {}
     first = next(iter(graph.outputs))
     largest = max(graph.outputs, key=bounds.norm_of)
@@ -84,7 +84,7 @@ def _worst(
     support = next(block.support for block in graph.inputs if block.name == center)
     name = next(iter(graph.outputs))
     best, worst = middle, -1.0
-    for step in _steps_of(support):
+    for step in _directions(support):
         # a hair inside, so that rounding keeps it in the ball
         length = 0.999 * float(parse(where["radius"])) / (float(np.linalg.norm(step)) or 1.0)
         tried = {**middle, center: middle[center] + step * length}
@@ -94,12 +94,12 @@ def _worst(
     return best
 
 
-def _steps_of(support: npt.NDArray[np.bool_]) -> list[Floats]:
+def _directions(support: npt.NDArray[np.bool_]) -> list[Floats]:
     """Directions from the middle: none, towards two corners, and some at random, always the same."""
     rng, inside = np.random.default_rng(0), support.astype(np.float64)
-    return [0 * inside, inside, -inside, *(rng.standard_normal(support.shape) * inside for _ in range(_DIRECTIONS))]
+    return [0 * inside, inside, -inside, *(rng.standard_normal(support.shape) * inside for _ in range(_DRAWN))]
 
 
-def _steps(graph: Graph) -> int:
+def _vectors(graph: Graph) -> int:
     """About how many vector operations its program is: long sums are many, however few nodes they have."""
     return sum(len(i.left) if i.op in (Op.SUM, Op.DOT) else 1 for i in graph.instructions())

@@ -9,11 +9,12 @@ from certify.checker.document import SIDE_FILE, Claim, Rejected, shown
 
 
 class Evidence(dict[str, Any]):
-    """The entries of a witness; `used` are the keys that were looked at."""
+    """The entries of a witness; `used` are the keys that were looked at, `beside` the same with the arrays of its file."""
 
     def __init__(self, entries: dict[str, Any], used: set[str] | None = None) -> None:
         super().__init__(entries)
         self.used: set[str] = set() if used is None else used
+        self.beside: Evidence | None = None
 
     def __getitem__(self, key: str) -> Any:
         self.used.add(key)
@@ -34,8 +35,6 @@ class Evidence(dict[str, Any]):
         found = Evidence({key: x for key, x in self.items() if key not in SIDE_FILE} | rows, self.used)
         self.beside = found
         return found
-
-    beside: Evidence | None = None
 
 
 def evidence(claim: Claim) -> Evidence:

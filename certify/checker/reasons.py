@@ -22,16 +22,16 @@ def require_reason(claim: Claim, s: Any, node: int) -> None:
     """The reason names `node`, the first that overflows. `s` is the setting of the claim."""
     program: Program = s.program
     inputs = program.nodes - len(program.code)
+    if inputs <= node < program.nodes:
+        _require_operation(claim, s, node)
+        return
     if node < inputs:
-        exactly = [f"{_entry(program, node)} overflows"]
-    elif node >= program.nodes:
-        exactly = [f"a known number of output {program.constants[node - program.nodes][0]} overflows"]
-        exactly[0] += f" (it passes {s.format.largest:g})"
+        exactly = f"{_entry(program, node)} overflows"
     else:
-        return _require_operation(claim, s, node)
-    if claim["reason"] not in exactly:
-        raise Rejected(f"its reason is {shown(claim['reason'])}, not {exactly[0]}")
-    return None
+        output = program.constants[node - program.nodes][0]
+        exactly = f"a known number of output {output} overflows (it passes {s.format.largest:g})"
+    if claim["reason"] != exactly:
+        raise Rejected(f"its reason is {shown(claim['reason'])}, not {exactly}")
 
 
 def _entry(program: Program, node: int) -> str:

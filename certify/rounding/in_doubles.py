@@ -18,6 +18,7 @@ from certify.arithmetic import BINARY64, Format, Ieee
 from certify.arithmetic.enclosure import step_down, step_up
 from certify.arithmetic.libm import ONE_ULP, Libm, library
 from certify.graph import ZERO, Graph, Values, evaluate, lower, order_named, with_order
+from certify.graph.evaluation import OTHERS
 from certify.graph.graph import Ids
 from certify.rounding.adversary import FAR, Adversary
 from certify.rounding.attained import gradient, norm_down
@@ -29,26 +30,8 @@ from certify.rounding.running import Running
 #: Formats with more bits leave the enclosures too little room.
 MOST_PRECISION = 32
 _LESS = 0.98  # of the way to a bound that would be passed
-_OPERATIONS = frozenset(
-    {
-        "empty",
-        "constant",
-        "add",
-        "sub",
-        "mul",
-        "neg",
-        "relu",
-        "scale",
-        "div",
-        "sqrt",
-        "exp",
-        "log",
-        "max",
-        "abs",
-        "tanh",
-    }
-    | {"sigmoid", "select"}
-)
+#: Those of every arithmetic, and of the others all but casts, which are exact here.
+_OPERATIONS = {"empty", "constant", "add", "sub", "mul", "neg", "relu", "scale"} | {*OTHERS.values()} - {"cast"}
 
 
 class Doubles:

@@ -32,9 +32,8 @@ from certify.rounding.running import running
 Flags = npt.NDArray[np.bool_]
 
 _SLACK = 2.0**-20
-_TINY = (
-    2.0**-900
-)  # below it nothing is counted: what a product here loses when it underflows is no part in 2**20 of what is
+#: Below it nothing is counted: what a product here loses when it underflows is no part in 2**20 of what is.
+_TINY = 2.0**-900
 _ROUNDS = 32
 
 
@@ -206,10 +205,8 @@ class Unavoidable:
     def _seeds(self, format: Format, given: Floats, most: Floats, allowed: Flags) -> Floats:
         """s_k of every node in this format, of the structural zero 0; other registers have formats that are allowed."""
         seeds, formats = given.copy(), self.space.formats
-        plain = np.ones(
-            len(seeds), dtype=np.bool_
-        )  # it may be a number of the format; and the precision it has at least:
-        precision = np.zeros(len(seeds))
+        # of each node whether it may be a number of the format, and the precision that it has at least
+        plain, precision = np.ones(len(seeds), dtype=np.bool_), np.zeros(len(seeds))
         holds = (allowed & np.array([format.contains(f) for f in formats])).any(axis=1)
         least = np.where(allowed, [f.precision for f in formats], np.inf).min(axis=1)
         for register, start, stop in self.space.spans():

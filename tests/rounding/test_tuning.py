@@ -152,6 +152,18 @@ def test_unavoidable_parts_where_it_is_close(seed):
             assert parts[range(len(drawn)), drawn].sum() <= norm
 
 
+@pytest.mark.parametrize("x", [(1 + 2.0**-13, 1.0, 4.0), (300.0, 0.1), (1.0, 1 + 2.0**-13, 0.0)])
+def test_unavoidable_parts_of_sums_whose_terms_were_converted_down(x):
+    """A partial sum that passes a power of two exactly, and computed does not; a term that is all that its addition loses."""
+    inputs = {"x": np.array(x)}
+    space = Assignments(trace(lambda x: np.sum(x), inputs, order="serial"), coarse_to_fine(["float16", "float32"]))
+    kernel, drawn = Unavoidable(space, point(inputs)), [0] * len(space.names)
+    bounds = running(*space.program(tuple(drawn)), point(inputs))
+    g, most = kernel.weighed("0", bounds.norm_of("0"), np.ones(()))
+    parts = kernel.parts(g, most, np.ones((len(drawn), 2), dtype=bool))
+    assert 0 < parts[:, 0].sum() <= bounds.norm_of("0")
+
+
 def test_products_that_may_be_exact_add_nothing():
     """float32 holds v v if v is bfloat16 or float16, and rounds it if v can only be float32."""
     inputs = {name: np.array([0.9]) for name in ("x", "y", "z")}
