@@ -4,8 +4,11 @@
 
 A chain is a serial dot product of two vectors, one DOT of one lane. A block is one Poly-prox update with p = P in binary64,
 on a ball. Both include tracing. All times are processor time. Each size runs in a process of its own, whose peak memory is
-what it took. With --lanes it measures instead where one addition at a time overtakes a chain (`certify.arithmetic.chains`),
-and how many nodes of several states are best evaluated together (`certify.rounding.batch`).
+what it took. Compiled loops are loaded before anything is timed, and bounds are also timed without them.
+
+With --lanes it measures instead where one addition at a time overtakes a chain (`certify.arithmetic.chains`), how many nodes of
+several states are best evaluated together (`certify.rounding.batch`), and what loading the compiled loops takes
+(`certify.rounding.compiled`).
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from rounding import NAMES, _peak_kilobytes, state, traced
 
 from certify.arithmetic import BINARY16, BINARY64, Ieee, format_named
 from certify.graph import Graph, evaluate, trace
-from certify.rounding import ball, batch, point, running, running_batch
+from certify.rounding import ball, batch, compiled, point, running, running_batch
 from certify.rounding.running import Running
 
 CHAIN_FORMATS = ("float64", "float32", "float16", "bfloat16")
@@ -49,6 +52,19 @@ def median_seconds(function: Callable[[], Any], repeats: int) -> float:
     return statistics.median(seconds_of(function, repeats + (repeats > 1))[-repeats:])
 
 
+def with_loops(yes: bool) -> None:
+    """Compute in compiled loops from now on, or in NumPy alone."""
+    compiled.LOADING = 0 if yes else sys.maxsize
+
+
+def by_numpy(function: Callable[[], Any], repeats: int) -> float:
+    """The median processor time in NumPy alone."""
+    with_loops(False)
+    seconds = median_seconds(function, repeats)
+    with_loops(True)
+    return seconds
+
+
 def chain(terms: int, name: str, order: str = "serial") -> Row:
     """A dot product of random inputs, left to right: tracing and bounds on a ball, and the emulation beside them."""
     rng = np.random.default_rng(0)
@@ -67,7 +83,8 @@ def chain(terms: int, name: str, order: str = "serial") -> Row:
         "format": name if order == "serial" else f"{name}, {order}",
         "operations": graph.n_operations,
         "trace": median_seconds(made, repeats),
-        "bounds": median_seconds(lambda: running(graph, format, region), repeats),
+        "bounds": median_seconds(lambda: running(graph, format, region), repeats + 1),
+        "numpy": by_numpy(lambda: running(graph, format, region), repeats),
         "emulation": median_seconds(lambda: evaluate(graph, ieee, given), repeats),
         "megabytes": _peak_kilobytes() / 1024,
     }
@@ -84,7 +101,8 @@ def block(p: int) -> Row:
         "format": "float64",
         "operations": graph.n_operations,
         "trace": median_seconds(lambda: traced(x), repeats),
-        "bounds": median_seconds(lambda: running(graph, BINARY64, region), repeats),
+        "bounds": median_seconds(lambda: running(graph, BINARY64, region), repeats + 1),
+        "numpy": by_numpy(lambda: running(graph, BINARY64, region), repeats),
         "emulation": median_seconds(lambda: evaluate(graph, ieee, inputs), repeats),
         "megabytes": _peak_kilobytes() / 1024,
     }
@@ -104,7 +122,14 @@ def states(p: int, name: str) -> Row:
         for _ in running_batch(traced(x), format, regions):
             pass
 
-    return {"size": p, "format": name, "one": median_seconds(one, 15), "many": median_seconds(many, 3)}
+    return {
+        "size": p,
+        "format": name,
+        "one": median_seconds(one, 15),
+        "many": median_seconds(many, 3),
+        "one by numpy": by_numpy(one, 15),
+        "many by numpy": by_numpy(many, 3),
+    }
 
 
 def apart(what: str, *arguments: Any) -> Row:
@@ -114,9 +139,9 @@ def apart(what: str, *arguments: Any) -> Row:
     return dict(json.loads(done.stdout))
 
 
-def rate(row: Row) -> float:
+def rate(row: Row, bounds: str = "bounds") -> float:
     """Scalar operations a second, tracing and bounds together."""
-    return float(row["operations"] / (row["trace"] + row["bounds"]))
+    return float(row["operations"] / (row["trace"] + row[bounds]))
 
 
 def scale_rows(terms: list[int], blocks: list[int]) -> tuple[list[Row], list[Row], list[Row]]:
@@ -127,35 +152,48 @@ def scale_rows(terms: list[int], blocks: list[int]) -> tuple[list[Row], list[Row
     return (
         chains,
         [apart("block", p) for p in blocks],
-        [apart("states", p, name) for p in (4, 11, 16, 32, 37, 48) for name in ("float64", "float16")],
+        [apart("states", p, name) for p in (4, 11, 16, 32, 37, 48, 64) for name in ("float64", "float16")],
     )
 
 
 def markdown(chains: list[Row], blocks: list[Row], batches: list[Row]) -> str:
     """The tables of docs/performance.md."""
-    head = "| {} | format | operations | trace, s | bounds, s | emulation, s | million operations/s | peak, MB |\n"
-    line = "| --- | --- | --: | --: | --: | --: | --: | --: |\n"
+    head = (
+        "| {} | format | operations | trace, s | bounds, s | by NumPy, s | emulation, s | million operations/s | by NumPy "
+        "| peak, MB |\n"
+    )
+    line = "| --- | --- | --: | --: | --: | --: | --: | --: | --: | --: |\n"
 
     def table(rows: list[Row], title: str) -> str:
         cells = "".join(
             f"| {row['size']:,} | {row['format']} | {row['operations']:,} | {row['trace']:.3f} | {row['bounds']:.3f} | "
-            f"{row['emulation']:.3f} | {rate(row) / 1e6:.1f} | {row['megabytes']:.0f} |\n"
+            f"{row['numpy']:.3f} | {row['emulation']:.3f} | {rate(row) / 1e6:.1f} | {rate(row, 'numpy') / 1e6:.1f} | "
+            f"{row['megabytes']:.0f} |\n"
             for row in rows
         )
         return head.format(title) + line + cells
 
-    many = "| p = P | format | one state, ms | 100 states, ms | ratio |\n| --- | --- | --: | --: | --: |\n" + "".join(
+    many = (
+        "| p = P | format | one state, ms | 100 states, ms | ratio | one by NumPy, ms | 100 by NumPy, ms | ratio |\n"
+        "| --- | --- | --: | --: | --: | --: | --: | --: |\n"
+    ) + "".join(
         f"| {row['size']} | {row['format']} | {1e3 * row['one']:.1f} | {1e3 * row['many']:.0f} | "
-        f"{row['many'] / row['one']:.0f} |\n"
+        f"{row['many'] / row['one']:.0f} | {1e3 * row['one by numpy']:.1f} | {1e3 * row['many by numpy']:.0f} | "
+        f"{row['many by numpy'] / row['one by numpy']:.0f} |\n"
         for row in batches
     )
-    above = [f"p = {row['size']} in {row['format']}" for row in batches if row["many"] > MOST * row["one"]]
-    but = f", but for {' and '.join(above)}, where one state is nearly all arithmetic" if above else ""
+
+    def but(what: str) -> str:
+        above = [row for row in batches if row["many" + what] > MOST * row["one" + what]]
+        names = [f"p = {row['size']} in {row['format']}" for row in above]
+        return f", but for {' and '.join(names)}" if names else ""
+
     return (
         f"### Serial dot products\n\n{table(chains, 'terms')}\n{_linearity(chains, 10_000)}\n"
         f"### Poly-prox blocks\n\n{table(blocks, 'p = P')}\n{_linearity(blocks, 1_000_000)}\n"
         f"### {STATES} states through one graph\n\nTracing and bounds on a ball.\n\n{many}\n"
-        f"At most {MOST} times one state{but}.\n"
+        f"At most {MOST} times one state{but('')}; in NumPy alone{but(' by numpy') or ' too'}. The larger a state, the more "
+        f"of it is arithmetic, and nothing of that is shared.\n"
     )
 
 
@@ -190,6 +228,14 @@ def lanes() -> None:
 
             each = [median_seconds(function, 5) / terms / count * 1e9 for function in (loop, chained)]
             print(f"{name:9} {count:4} lanes {each[0]:9.1f} {each[1]:9.1f}")
+    print("seconds to load compiled loops in a new process, kept from an earlier one")
+    code = "from certify.rounding import loops; import numpy as np, time; a = np.zeros((3, 1, 2, 2));"
+    code += "counts = np.array([0, 1]); loops.ordered_dot(a, a, counts, 2, 0, 1.0, 1.0, 0.5, 0.0, 1.0, True);"
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", code + "print(time.process_time())"], check=True, capture_output=True, text=True
+        )
+        print(f"{float(done.stdout):.2f}")
     print("milliseconds a state, by nodes evaluated together")
     for p in (4, 11, 16, 32):
         x = state(p)
@@ -209,6 +255,7 @@ def main() -> None:
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
+        with_loops(True)
         what, *rest = json.loads(arguments.one)
         print(json.dumps({"chain": chain, "block": block, "states": states}[what](*rest)))
     elif arguments.lanes:

@@ -6,7 +6,7 @@ from certify.graph.evaluation import AnyOrder, Arithmetic, Values, apply, evalua
 from certify.graph.functions import sigmoid
 from certify.graph.graph import ZERO, FormatNames, Graph, InputBlock, Instruction, Op, Output, live_terms
 from certify.graph.lowering import lower
-from certify.graph.orders import ORDERS, Order, order_named, with_order
+from certify.graph.orders import ORDERS, Order, additions, order_named, with_order
 from certify.graph.places import Place, layer
 from certify.graph.stored import with_stored_inputs
 from certify.graph.traced import Traced
@@ -28,6 +28,7 @@ __all__ = [
     "Traced",
     "Values",
     "Variable",
+    "additions",
     "apply",
     "cast_traced",
     "evaluate",

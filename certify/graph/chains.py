@@ -7,6 +7,7 @@ the same additions are grouped instead:
   arithmetic's lanes do not depend on each other, so these are the same operations on the same numbers;
 - `serial` by the arithmetic's own `chain`, if it has one: the sum of a stretch of terms, left to right; and the products of
   `fma` by its `fused_chain`;
+- whole matrix products by the arithmetic's `ordered_dot`, if it has one and that returns the product;
 - for arithmetics of exact values by halves, since any order encloses the sum.
 """
 
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from certify.graph.orders import Order, serial
+from certify.graph.orders import ORDERS, Order, serial
 
 Values = npt.NDArray[Any]
 #: Gives the terms first, ..., stop - 1 of a sum, shape (..., stop - first, lanes).
@@ -28,6 +29,8 @@ Terms = Callable[[int, int], Values]
 LANES_TOGETHER = 8192
 #: Sums of fewer terms go term by term.
 FEWEST_TERMS = 16
+#: Trees of more terms are not written down as additions on a stack.
+_MOST_ON_A_STACK = 4096
 
 
 def total(order: Order, arithmetic: Any, terms: Terms, n: int, lanes: int) -> Values:
@@ -39,9 +42,31 @@ def total(order: Order, arithmetic: Any, terms: Terms, n: int, lanes: int) -> Va
             return _by_levels(arithmetic, terms(0, n), n)
         if order.kind == "blocked" and order.size < n:
             return _by_blocks(arithmetic, terms, n, lanes, order.size)
-    if order.kind in ("serial", "fma") or (order.kind == "blocked" and order.size >= n):
+    if _is_serial(order, n):
         return _serial(arithmetic, terms, n, lanes)
     return np.asarray(order.total(arithmetic, _one_by_one(terms, n, lanes), n))
+
+
+def product(order: Order, arithmetic: Any, a: Values, b: Values) -> Values:
+    """The matrix product of `a` (..., terms, I) and `b` (..., terms, J) in an order that is a program and not `fma`.
+
+    Lanes are (..., I J).
+    """
+    n, lanes = a.shape[-2], a.shape[-1] * b.shape[-1]
+    serially = _is_serial(order, n)
+    chained = n >= FEWEST_TERMS and may_chain(arithmetic, lanes)
+    # compiled loops chain whole serial sums only, and their stack is for trees that are not too large
+    if serially or (n <= _MOST_ON_A_STACK and not (chained and order.kind == "blocked")):
+        stretch = LANES_TOGETHER // lanes if chained and serially else 0
+        result = _compiled(arithmetic, a, b, order, stretch)
+        if result is not None:
+            return result
+
+    def terms(first: int, stop: int) -> Values:
+        products = arithmetic.mul(a[..., first:stop, :, None], b[..., first:stop, None, :])
+        return np.asarray(products.reshape((*products.shape[:-2], -1)))
+
+    return total(order, arithmetic, terms, n, lanes)
 
 
 def fused(arithmetic: Any, a: Values, b: Values) -> Values:
@@ -50,20 +75,30 @@ def fused(arithmetic: Any, a: Values, b: Values) -> Values:
     Each lane is fl(... fl(fl(a0 b0) + a1 b1) ... ).
     """
     n, lanes = a.shape[-2], a.shape[-1] * b.shape[-1]
+    chained = n >= FEWEST_TERMS and lanes * FEWEST_TERMS <= LANES_TOGETHER and may_chain(arithmetic, lanes, "fma")
+    stretch = LANES_TOGETHER // lanes if chained else 0
+    result = _compiled(arithmetic, a, b, ORDERS["fma"], stretch)
+    if result is not None:
+        return result
     total = arithmetic.mul(a[..., 0, :, None], b[..., 0, None, :])
     flat = (*total.shape[:-2], lanes)
-    if n < FEWEST_TERMS or lanes * FEWEST_TERMS > LANES_TOGETHER or not may_chain(arithmetic, lanes, "fma"):
+    if not chained:
         for k in range(1, n):
             total = arithmetic.fma(a[..., k, :, None], b[..., k, None, :], total)
         return np.asarray(total.reshape(flat))
-    together = LANES_TOGETHER // lanes
     total = total.reshape(flat)
-    for first in range(1, n, together):
-        part = slice(first, first + together)
+    for first in range(1, n, stretch):
+        part = slice(first, first + stretch)
         x, y = np.broadcast_arrays(a[..., part, :, None], b[..., part, None, :])
         long = (*x.shape[:-2], lanes)
         total = arithmetic.fused_chain(total, x.reshape(long), y.reshape(long))
     return np.asarray(total)
+
+
+def _compiled(arithmetic: Any, a: Values, b: Values, order: Order, stretch: int) -> Values | None:
+    """The arithmetic's own matrix product, if it has one, and one for these operands."""
+    result = arithmetic.ordered_dot(a, b, order, stretch) if hasattr(arithmetic, "ordered_dot") else None
+    return None if result is None else np.asarray(result)
 
 
 def may_chain(arithmetic: Any, lanes: int, operation: str = "add") -> bool:
@@ -79,6 +114,10 @@ def may_chain(arithmetic: Any, lanes: int, operation: str = "add") -> bool:
 
 def _definer(kind: type, method: str) -> type:
     return next(c for c in kind.__mro__ if method in vars(c))
+
+
+def _is_serial(order: Order, n: int) -> bool:
+    return order.kind in ("serial", "fma") or (order.kind == "blocked" and order.size >= n)
 
 
 def _serial(arithmetic: Any, terms: Terms, n: int, lanes: int) -> Values:

@@ -46,8 +46,9 @@ class Arithmetic(Protocol):
 
     An arithmetic may also have `overwrite`; `fma(a, b, c)` for the order of that name; `accumulating` and `narrow` for
     accumulators; `sum` and `dot` for `any-order` and for sums without an order; `chain` and `chains` for long serial sums,
-    `fused_chain` and `fused_chains` for those of `fma` (`certify.graph.chains`); or `exact = True`, which says that its
-    results hold for the exact values, so that orders, accumulators and formats do not matter.
+    `fused_chain` and `fused_chains` for those of `fma`, `ordered_dot` for whole matrix products (`certify.graph.chains`); or
+    `exact = True`, which says that its results hold for the exact values, so that orders, accumulators and formats do not
+    matter.
 
     An arithmetic of a format has `in_format(name, left, right, op)`, the arithmetic that rounds to the format of that name
     ("" its own) what is computed from numbers of the formats `left` and `right`, and `cast`, which rounds one number to it.
@@ -251,7 +252,7 @@ def _reduce(graph: Graph, i: Instruction, arithmetic: Any, a: Values, b: Values)
     elif order.kind == "fma":
         total = chains.fused(inner, a, b)
     else:
-        total = chains.total(order, inner, _products(inner, a, b), len(i.left), i.stop - i.start)
+        total = chains.product(order, inner, a, b)
     return np.asarray(total if inner is arithmetic else arithmetic.narrow(total))
 
 
@@ -276,16 +277,6 @@ class _Skipping:
         if a is None or b is None:
             return b if a is None else a
         return self.arithmetic.add(a, b)
-
-
-def _products(arithmetic: Arithmetic, a: Values, b: Values) -> chains.Terms:
-    """Stretches of the products of a DOT, lanes (..., I J)."""
-
-    def terms(first: int, stop: int) -> Values:
-        products = arithmetic.mul(a[..., first:stop, :, None], b[..., first:stop, None, :])
-        return products.reshape((*products.shape[:-2], -1))
-
-    return terms
 
 
 def output(graph: Graph, arithmetic: Arithmetic, values: Values, name: str) -> Values:

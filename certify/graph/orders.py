@@ -16,6 +16,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from certify.errors import InputRejected
 from certify.graph.graph import Graph
 
@@ -97,6 +100,45 @@ class Order:
         if self.kind == "blocked":
             return blocked(arithmetic, term, n, self.size)
         return serial(arithmetic, term, n)
+
+
+@lru_cache
+def additions(order: Order, n: int) -> npt.NDArray[np.int64]:
+    """How the model adds n terms on a stack: it pushes them in turn, and adds the topmost two so many times after each.
+
+    Not for `any-order`. The array is shared, and read-only.
+    """
+    if order.kind in ("serial", "fma"):
+        counts = np.ones(n, dtype=np.int64)
+        counts[0] = 0
+    else:
+        recorded = _OnAStack()
+        order.total(recorded, recorded.push, n)
+        counts = np.array(recorded.counts)
+    counts.flags.writeable = False
+    return counts
+
+
+class _OnAStack:
+    """Additions of places on a stack."""
+
+    def __init__(self) -> None:
+        self.counts: list[int] = []
+        self.height = 0
+
+    def push(self, k: int) -> int:
+        """The place of term k, the next one."""
+        assert k == len(self.counts), "a model asks for its terms in turn"
+        self.counts.append(0)
+        self.height += 1
+        return self.height - 1
+
+    def add(self, a: int, b: int) -> int:
+        """The place of the sum."""
+        assert (a, b) == (self.height - 2, self.height - 1), "a model adds the two latest results"
+        self.counts[-1] += 1
+        self.height -= 1
+        return a
 
 
 #: The models without a parameter; `order_named` knows `blocked(K)` and accumulators too.

@@ -21,6 +21,7 @@ from certify.arithmetic import Format
 from certify.arithmetic.enclosure import step_down, step_up
 from certify.graph import Values
 from certify.graph.chains import LANES_TOGETHER
+from certify.rounding import compiled
 from certify.rounding.local import ERROR, HIGH, LOW, TINY, UP, Formats, corners, magnitude, outward
 from certify.rounding.region import Floats
 from certify.rounding.running import Running
@@ -28,6 +29,8 @@ from certify.rounding.running import Running
 OPEN = 3
 _STEPS = 4  # of the staircase: it takes two unless n u is near 1
 _EPS = 2.0**-52
+#: What `certify.rounding.loops` writes out.
+_COMPILED = ("_products", "_product", "_rounding", "_half_ulp")
 
 
 class EveryOrder(Running):
@@ -108,6 +111,13 @@ class EveryOrder(Running):
 
     def _products(self, a: Values, b: Values, size_a: Floats, size_b: Floats) -> tuple[Any, Any, Floats]:
         """Sums over terms: of the ends of the unrounded products, of their parts of each sign, of their roundings."""
+        product = self._product_in_loops()
+        loops = compiled.loops_for(self, EveryOrder, _COMPILED, a[:3], b[:3]) if product else None
+        if product and loops:
+            sums = loops.sums_of_products(compiled.with_states(a[:3]), compiled.with_states(b[:3]), *product)
+            if np.isfinite(sums).all():
+                every = sums.reshape(5, *a.shape[1:-2], a.shape[-1], b.shape[-1])
+                return every[:2], every[2:4], every[4]
         terms, shape = a.shape[-2], (*a.shape[1:-2], a.shape[-1], b.shape[-1])
         together = max(1, LANES_TOGETHER // max(int(np.prod(shape)), 1))
         low, high, below, above, moved = (np.zeros(shape) for _ in range(5))
@@ -115,11 +125,11 @@ class EveryOrder(Running):
             part = slice(first, first + together)
             x, y = a[..., part, :, None], b[..., part, None, :]
             extremes = corners(x, y)
-            moved += self._product(size_a[..., part, :, None], size_b[..., part, None, :], extremes)[1].sum(axis=-3)
-            low += extremes[LOW].sum(axis=-3)
-            high += extremes[HIGH].sum(axis=-3)
-            below -= np.minimum(extremes[LOW], 0.0).sum(axis=-3)
-            above += np.maximum(extremes[HIGH], 0.0).sum(axis=-3)
+            local = self._product(size_a[..., part, :, None], size_b[..., part, None, :], extremes)[1]
+            moved = _in_turn(moved, local)
+            low, high = _in_turn(low, extremes[LOW]), _in_turn(high, extremes[HIGH])
+            below = _in_turn(below, -np.minimum(extremes[LOW], 0.0))
+            above = _in_turn(above, np.maximum(extremes[HIGH], 0.0))
         return (low, high), (below, above), moved
 
     def _tree(
@@ -199,6 +209,14 @@ class EveryOrder(Running):
         if self._double:  # the ends have been rounded to nearest already
             low, high = np.where(moves, step_down(low), low), np.where(moves, step_up(high), high)
         return np.stack([low, high])
+
+
+def _in_turn(total: Floats, terms: Floats) -> Floats:
+    """total + terms, shape (..., terms, I, J), one after the other, as compiled loops add them."""
+    if terms.shape[-3] == 1:
+        return np.asarray(total + terms[..., 0, :, :])
+    every = np.concatenate([total[..., None, :, :], terms], axis=-3)
+    return np.asarray(np.add.accumulate(every, axis=-3)[..., -1, :, :])
 
 
 def _flagged(values: Values, flag: Any) -> Values:

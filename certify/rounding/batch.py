@@ -1,8 +1,8 @@
 """Many states through one graph: the bounds and the floats of each, for far less than as many single evaluations.
 
 Values get an axis of states before the lanes. Lanes never depend on each other, and neither do states: every number is
-that of the state by itself, but for the sign of zero ends, and for the order in which binary64 adds what `Running.chain` and
-`any-order` sum up: errors, and in any order of binary64 ends too, with room for every order.
+that of the state by itself, but for the sign of zero ends, and for the order in which binary64 adds what `any-order` sums up:
+errors, and of binary64 ends too, with room for every order.
 """
 
 from __future__ import annotations

@@ -55,7 +55,9 @@ class Fused(Local):
         )
         m, carried, local = self._fused(a, b, products, ends[..., :-1, :])
         up = 1.0 + (2 * terms + 8) * 2.0**-53
-        error = (total[ERROR] + (carried + local).sum(axis=-2)) * up + terms * TINY
+        # one after the other, as compiled loops add them
+        moved = np.add.accumulate(carried + local, axis=-2)[..., -1, :]
+        error = (total[ERROR] + moved) * up + terms * TINY
         return self._result(ends[..., -1, :], m, error)
 
     def _unrounded(self, a: Values, b: Values) -> Values:

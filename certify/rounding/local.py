@@ -66,6 +66,14 @@ class Local:
         # products, quotients and roots of binary64 numbers are rounded before the format rounds them
         self._rounded_twice = not self._double and any(f.precision == 53 for f in (*self._left, *self._right))
 
+    def _product_in_loops(self) -> tuple[float, float, float, bool] | None:
+        """What compiled loops are told of `_product`: u, omega, whether products round, binary64; None if that is not all."""
+        if self._least or self._rounded_twice:
+            return None
+        if self._products_round or not (self._products_exact or self._double):
+            return self.format.u, self.format.omega, float(self._products_round), self._double
+        return (self.format.u, 0.0, 0.0, self._double) if self._products_exact else None
+
     def _sum(self, a: Values, b: Values) -> tuple[Values, Floats, Floats]:
         """The ends of a + b rounded to binary64, m, and min(h(m), |a|, |b|)."""
         if not (self._left_in and self._right_in):

@@ -54,12 +54,19 @@ from certify.arithmetic.accumulators import accumulator
 from certify.arithmetic.chains import chains, partial_sums
 from certify.arithmetic.enclosure import step_down, step_up
 from certify.arithmetic.libm import ONE_ULP, Libm, chosen_library
-from certify.graph import FormatNames, Graph, Op, Values, evaluate, order_named
+from certify.graph import FormatNames, Graph, Op, Order, Values, additions, evaluate, order_named
+from certify.rounding import compiled
 from certify.rounding.bounds import Bounds, known_numbers
 from certify.rounding.functions import Functions
 from certify.rounding.fused import Fused
 from certify.rounding.local import ERROR, HIGH, LOW, TINY, UP, corners, magnitude, outward
 from certify.rounding.region import Floats, Region
+
+#: The rules that are written out in `certify.rounding.loops`: an arithmetic that has others is not computed there.
+_COMPILED = (
+    *("add", "mul", "fma", "chain", "fused_chain", "_sum", "_product", "_fused", "_fused_ends", "_unrounded"),
+    *("_rounding", "_half_ulp", "_round", "_kept", "_result"),
+)
 
 
 def running(graph: Graph, format: Format, region: Region, *, libm: str | Libm | None = None) -> Bounds:
@@ -203,9 +210,35 @@ class Running(Functions, Fused):
         ends = partial_sums(self.format, total[:2], terms[:2])
         _, m, local = self._sum(ends[..., :-1, :], terms)
         up = 1.0 + (2 * terms.shape[-2] + 8) * 2.0**-53
-        error = (total[ERROR] + (terms[ERROR] + local).sum(axis=-2)) * up
+        # one after the other, as compiled loops add them
+        moved = np.add.accumulate(terms[ERROR] + local, axis=-2)[..., -1, :]
+        error = (total[ERROR] + moved) * up
         self.note(m)
         return np.concatenate([ends[..., -1, :], error[None]])
+
+    def ordered_dot(self, a: Values, b: Values, order: Order, stretch: int) -> Values | None:
+        """The matrix product of `a` (3, ..., terms, I) and `b` (3, ..., terms, J), lanes (3, ..., I J), in compiled loops.
+
+        By `mul` and `add` or `fma`; with `stretch` > 0 by `chain` or `fused_chain`, so many terms at a time. The same numbers
+        but for the signs of zeros; None where there are no loops, where they do not pay, or where a number is not finite.
+        """
+        product = self._product_in_loops() if self._left_in and self._right_in else None
+        if product is None:
+            return None
+        loops = compiled.loops_for(self, Running, _COMPILED, a[:3], b[:3])
+        if loops is None:
+            return None
+        x, y, min_normal = compiled.with_states(a[:3]), compiled.with_states(b[:3]), self.format.min_normal
+        if order.kind == "fma":
+            result, peaks = loops.fused_dot(x, y, stretch, self.format.omega, min_normal, *product)
+        else:
+            counts = additions(order, a.shape[-2])
+            depth = int((1 - counts).cumsum().max()) + 1
+            result, peaks = loops.ordered_dot(x, y, counts, depth, stretch, self._exact_sums, min_normal, *product)
+        if not (np.isfinite(result[ERROR]).all() and (peaks <= self.format.largest).all()):
+            return None
+        self.note(peaks.reshape(*a.shape[1:-2], -1))
+        return np.asarray(result.reshape(3, *a.shape[1:-2], -1))
 
     def overwrite(self, x: Values, y: Values, difference: Values) -> Values:
         """fl(x + fl(y - x)), whose exact value is y; a sum like any other unless both were rounded to one format."""

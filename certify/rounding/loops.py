@@ -1,0 +1,374 @@
+"""Matrix products in compiled loops: the numbers of `Running` and `EveryOrder`, in one pass over memory instead of fifty.
+
+This is the extra `compiled`; without it NumPy computes the same numbers. Each expression below is that of the rule it is named
+after, operation by operation in binary64: numba contracts and reorders none unless it is told to. The loops know neither NaN
+nor infinity: where one goes in or comes out, callers take NumPy's word.
+
+Only the signs of zeros may differ: of two zeros of different sign either is the smaller one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from certify.rounding.local import ERROR, EXPONENT, HIGH, LOW, MANTISSA, TINY, UP
+from certify.rounding.region import Floats
+
+#: Lanes whose totals are kept at hand while the terms go by.
+_TILE = 512
+_SPLIT = 2.0**27 + 1.0
+
+
+@njit(cache=True, nogil=True)
+def ordered_dot(
+    a: Floats,
+    b: Floats,
+    additions: npt.NDArray[np.int64],
+    depth: int,
+    stretch: int,
+    exact_sums: float,
+    min_normal: float,
+    u: float,
+    omega: float,
+    rounds: float,
+    double: bool,
+) -> Any:
+    """The matrix product of `a` (3, states, terms, I) and `b` (3, states, terms, J) by the rules of a b and a + b.
+
+    Sums are computed on a stack of `depth` numbers: after the k-th product, additions[k] times the topmost two are added.
+    Errors are rounded up after every addition, or for serial sums with `stretch` > 0 after that many, as `Running.chain` does.
+    `rounds` is 0 for products that are exact or subnormal, `omega` 0 for exact ones.
+
+    Returns values, shape (3, states, I, J), and the largest magnitude before a rounding, shape (states, I).
+    """
+    _, states, terms, rows = a.shape
+    columns = b.shape[3]
+    result, peaks = np.empty((3, states, rows, columns)), np.zeros((states, rows))
+    stack = np.empty((depth, 3, _TILE))
+    local, added, largest = np.empty(_TILE), np.empty(_TILE), np.empty(_TILE)
+    for s in range(states):
+        for i in range(rows):
+            for first in range(0, columns, _TILE):
+                n = min(_TILE, columns - first)
+                for j in range(n):
+                    added[j], largest[j] = 0.0, 0.0
+                top = waiting = 0
+                for k in range(terms):
+                    factor = a[LOW, s, k, i], a[HIGH, s, k, i], a[ERROR, s, k, i]
+                    row = b[LOW, s, k][first:], b[HIGH, s, k][first:], b[ERROR, s, k][first:]
+                    _products(factor, row, stack, top, largest, n, min_normal, u, omega, rounds, double)
+                    top += 1
+                    for _ in range(additions[k]):
+                        top -= 1
+                        _sums(stack, top, local, largest, n, exact_sums, min_normal, u, double)
+                        if stretch == 0:
+                            for j in range(n):  # Running.add
+                                error = stack[top - 1, ERROR, j] + stack[top, ERROR, j] + local[j]
+                                stack[top - 1, ERROR, j] = error * UP
+                            continue
+                        for j in range(n):
+                            added[j] += stack[top, ERROR, j] + local[j]
+                        waiting += 1
+                        if waiting == stretch or k == terms - 1:
+                            up = 1.0 + (2 * waiting + 8) * 2.0**-53
+                            for j in range(n):  # Running.chain
+                                stack[top - 1, ERROR, j] = (stack[top - 1, ERROR, j] + added[j]) * up
+                                added[j] = 0.0
+                            waiting = 0
+                for j in range(n):
+                    for value in (LOW, HIGH, ERROR):
+                        result[value, s, i, first + j] = stack[0, value, j]
+                    peaks[s, i] = _larger(largest[j], peaks[s, i])
+    return result, peaks
+
+
+@njit(cache=True, nogil=True)
+def fused_dot(
+    a: Floats,
+    b: Floats,
+    stretch: int,
+    least: float,
+    min_normal: float,
+    u: float,
+    omega: float,
+    rounds: float,
+    double: bool,
+) -> Any:
+    """As `ordered_dot` by the rules of a b and, after the first product, a b + c; `least` is the format's omega."""
+    _, states, terms, rows = a.shape
+    columns = b.shape[3]
+    result, peaks = np.empty((3, states, rows, columns)), np.zeros((states, rows))
+    total = np.empty((1, 3, _TILE))
+    moved, largest = np.empty(_TILE), np.empty(_TILE)
+    for s in range(states):
+        for i in range(rows):
+            for first in range(0, columns, _TILE):
+                n = min(_TILE, columns - first)
+                for j in range(n):
+                    moved[j], largest[j] = 0.0, 0.0
+                waiting = 0
+                for k in range(terms):
+                    factor = a[LOW, s, k, i], a[HIGH, s, k, i], a[ERROR, s, k, i]
+                    row = b[LOW, s, k][first:], b[HIGH, s, k][first:], b[ERROR, s, k][first:]
+                    if k == 0:
+                        _products(factor, row, total, 0, largest, n, min_normal, u, omega, rounds, double)
+                        continue
+                    _fused(factor, row, total, moved, stretch == 0, largest, n, least, min_normal, u, double)
+                    waiting += 1
+                    if stretch > 0 and (waiting == stretch or k == terms - 1):
+                        up = 1.0 + (2 * waiting + 8) * 2.0**-53
+                        for j in range(n):  # Fused.fused_chain
+                            total[0, ERROR, j] = (total[0, ERROR, j] + moved[j]) * up + waiting * TINY
+                            moved[j] = 0.0
+                        waiting = 0
+                for j in range(n):
+                    for value in (LOW, HIGH, ERROR):
+                        result[value, s, i, first + j] = total[0, value, j]
+                    peaks[s, i] = _larger(largest[j], peaks[s, i])
+    return result, peaks
+
+
+@njit(cache=True, nogil=True)
+def sums_of_products(a: Floats, b: Floats, u: float, omega: float, rounds: float, double: bool) -> Floats:
+    """`EveryOrder._products` of `a` (3, states, terms, I) and `b` (3, states, terms, J), shape (5, states, I, J).
+
+    Sums over terms of the ends of the unrounded products, of their parts below and above 0, and of their roundings.
+    """
+    _, states, terms, rows = a.shape
+    columns = b.shape[3]
+    result = np.empty((5, states, rows, columns))
+    sums = np.empty((5, _TILE))
+    for s in range(states):
+        for i in range(rows):
+            for first in range(0, columns, _TILE):
+                n = min(_TILE, columns - first)
+                for j in range(n):
+                    for value in range(5):
+                        sums[value, j] = 0.0
+                for k in range(terms):
+                    low_a, high_a = a[LOW, s, k, i], a[HIGH, s, k, i]
+                    size_a = _larger(-low_a, high_a)
+                    lows, highs = b[LOW, s, k][first:], b[HIGH, s, k][first:]
+                    for j in range(n):
+                        low, high = _corners(low_a, high_a, lows[j], highs[j])
+                        sums[0, j] += low
+                        sums[1, j] += high
+                        sums[2, j] -= _lesser(low, 0.0)
+                        sums[3, j] += _larger(high, 0.0)
+                        sums[4, j] += _product(size_a, _larger(-lows[j], highs[j]), u, omega, rounds, double)[1]
+                for j in range(n):
+                    for value in range(5):
+                        result[value, s, i, first + j] = sums[value, j]
+    return result
+
+
+@njit(forceinline=True)
+def _products(
+    factor: tuple[float, float, float],
+    row: tuple[Floats, Floats, Floats],
+    stack: Floats,
+    top: int,
+    largest: Floats,
+    n: int,
+    min_normal: float,
+    u: float,
+    omega: float,
+    rounds: float,
+    double: bool,
+) -> None:
+    """`Running.mul` of one number and n, onto the stack."""
+    low_a, high_a, error_a = factor
+    lows, highs, errors = row
+    size_a, magic = _larger(-low_a, high_a), _magic(u)
+    reach_a = size_a + error_a
+    for j in range(n):
+        low_b, high_b, error_b = lows[j], highs[j], errors[j]
+        low, high = _corners(low_a, high_a, low_b, high_b)
+        size_b = _larger(-low_b, high_b)
+        m, local = _product(size_a, size_b, u, omega, rounds, double)
+        if not double:
+            low, high = _nearest(low, min_normal, magic), _nearest(high, min_normal, magic)
+        largest[j] = _larger(m, largest[j])
+        stack[top, LOW, j], stack[top, HIGH, j] = low, high
+        stack[top, ERROR, j] = (reach_a * error_b + size_b * error_a + local) * UP + TINY
+
+
+@njit(forceinline=True)
+def _sums(
+    stack: Floats,
+    top: int,
+    local: Floats,
+    largest: Floats,
+    n: int,
+    exact_sums: float,
+    min_normal: float,
+    u: float,
+    double: bool,
+) -> None:
+    """`Local._sum` of n totals and the n terms on top of them: ends take the totals' place, roundings go to `local`."""
+    magic = _magic(u)
+    for j in range(n):
+        low_a, high_a, low_b, high_b = (
+            stack[top - 1, LOW, j],
+            stack[top - 1, HIGH, j],
+            stack[top, LOW, j],
+            stack[top, HIGH, j],
+        )
+        low, high = low_a + low_b, high_a + high_b
+        m = _larger(-low, high)
+        half = _half_ulp(m, u)
+        if double:
+            exceeds = (_sum_error(low_a, low_b, low) < 0) | (_sum_error(high_a, high_b, high) > 0)
+            half *= 2.0 if _is_power(m) & exceeds else 1.0
+        else:
+            half *= 1.0 if m > exact_sums else 0.0
+            low, high = _nearest(low, min_normal, magic), _nearest(high, min_normal, magic)
+        local[j] = _lesser(_lesser(half, _larger(-low_a, high_a)), _larger(-low_b, high_b))
+        largest[j] = _larger(m, largest[j])
+        stack[top - 1, LOW, j], stack[top - 1, HIGH, j] = low, high
+
+
+@njit(forceinline=True)
+def _fused(
+    factor: tuple[float, float, float],
+    row: tuple[Floats, Floats, Floats],
+    total: Floats,
+    moved: Floats,
+    closing: bool,
+    largest: Floats,
+    n: int,
+    least: float,
+    min_normal: float,
+    u: float,
+    double: bool,
+) -> None:
+    """`Fused.fma` of one number, n and n totals; errors are added to `moved` instead, unless `closing`."""
+    low_a, high_a, error_a = factor
+    lows, highs, errors = row
+    size_a, magic = _larger(-low_a, high_a), _magic(u)
+    reach_a = size_a + error_a
+    for j in range(n):
+        low_b, high_b, error_b = lows[j], highs[j], errors[j]
+        low, high = _corners(low_a, high_a, low_b, high_b)
+        if double:
+            low, high = -_next_above(-low), _next_above(high)
+        low_c, high_c = total[0, LOW, j], total[0, HIGH, j]
+        end_low, end_high = low + low_c, high + high_c
+        m = _larger(-end_low, end_high)
+        half = _half_ulp(m, u)
+        if double:
+            half *= 2.0 if _is_power(m) else 1.0
+        else:
+            end_low = _nearest(_odd(end_low, _sum_error(low, low_c, end_low)), min_normal, magic)
+            end_high = _nearest(_odd(end_high, _sum_error(high, high_c, end_high)), min_normal, magic)
+        size_b = _larger(-low_b, high_b)
+        local = _lesser(_larger(half, least), (size_a * size_b) * UP + TINY)
+        local *= 1.0 if (size_a > 0) & (size_b > 0) else 0.0
+        carried = reach_a * error_b + size_b * error_a
+        largest[j] = _larger(m, largest[j])
+        total[0, LOW, j], total[0, HIGH, j] = end_low, end_high
+        if closing:
+            total[0, ERROR, j] = (carried + total[0, ERROR, j] + local) * UP + TINY
+        else:
+            moved[j] += carried + local
+
+
+@njit(forceinline=True)
+def _next_above(x: float) -> Any:
+    """The next number above x."""
+    bits = _bits(x + 0.0)  # -0 becomes 0
+    return _number(bits + (np.int64(1) if bits >= 0 else np.int64(-1)))
+
+
+@njit(forceinline=True)
+def _odd(x: float, error: float) -> Any:
+    """`certify.arithmetic.errorfree.sum_to_odd`: of an even x, its neighbour on the side of the error, if there is one."""
+    bits = _bits(x)
+    step = np.int64(1) if (error > 0) == (x > 0) else np.int64(-1)
+    return _number(bits + (step if ((bits & 1) == 0) & (error != 0) else np.int64(0)))
+
+
+@njit(forceinline=True)
+def _corners(low_a: float, high_a: float, low_b: float, high_b: float) -> tuple[float, float]:
+    """`corners`."""
+    w, x, y, z = low_a * low_b, low_a * high_b, high_a * low_b, high_a * high_b
+    return _lesser(_lesser(w, x), _lesser(y, z)), _larger(_larger(w, x), _larger(y, z))
+
+
+@njit(forceinline=True)
+def _product(size_a: float, size_b: float, u: float, omega: float, rounds: float, double: bool) -> tuple[float, float]:
+    """`Local._product`, without flushing."""
+    m = size_a * size_b
+    local = _larger(_half_ulp(m, u) * rounds, omega)
+    if double:
+        local *= 2.0 if _is_power(m) & _product_exceeds(size_a, size_b, m) else 1.0
+        return m, local * (1.0 if (size_a > 0) & (size_b > 0) else 0.0)
+    return m, _lesser(local, m)
+
+
+@njit(forceinline=True)
+def _lesser(x: float, y: float) -> float:
+    return x if x < y else y
+
+
+@njit(forceinline=True)
+def _larger(x: float, y: float) -> float:
+    return x if x > y else y
+
+
+@njit(forceinline=True)
+def _bits(x: float) -> Any:
+    return np.float64(x).view(np.int64)
+
+
+@njit(forceinline=True)
+def _number(bits: Any) -> Any:
+    return np.int64(bits).view(np.float64)
+
+
+@njit(forceinline=True)
+def _is_power(m: float) -> bool:
+    return bool((_bits(m) & MANTISSA) == 0)
+
+
+@njit(forceinline=True)
+def _half_ulp(m: float, u: float) -> Any:
+    """`Local._half_ulp`."""
+    bits = _bits(m)
+    bits = bits if bits > 1 else np.int64(1)
+    return _number((bits - 1) & EXPONENT) * u
+
+
+@njit(forceinline=True)
+def _magic(u: float) -> float:
+    """Adding and subtracting this many times a power of two leaves a multiple of the format's spacing there."""
+    return 1.5 * (2.0**53 * u)
+
+
+@njit(forceinline=True)
+def _nearest(x: float, min_normal: float, magic: float) -> float:
+    """`Format.round` of what does not overflow."""
+    shift = _larger(_number(_bits(x) & EXPONENT), min_normal) * magic
+    return (x + shift) - shift
+
+
+@njit(forceinline=True)
+def _sum_error(a: float, b: float, s: float) -> float:
+    """`certify.arithmetic.errorfree.sum_error`."""
+    part = s - a
+    return (a - (s - part)) + (b - part)
+
+
+@njit(forceinline=True)
+def _product_exceeds(a: float, b: float, p: float) -> bool:
+    """`certify.arithmetic.errorfree.product_exceeds`."""
+    scaled_a, scaled_b = _SPLIT * a, _SPLIT * b
+    high_a, high_b = scaled_a - (scaled_a - a), scaled_b - (scaled_b - b)
+    low_a, low_b = a - high_a, b - high_b
+    error = low_a * low_b - (((p - high_a * high_b) - low_a * high_b) - high_a * low_b)
+    safe = (a < 2.0**990) & (b < 2.0**990) & (p > 2.0**-960) & (p < 2.0**1020)
+    return (not safe) | (error > 0)
