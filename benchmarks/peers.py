@@ -27,10 +27,11 @@ from pathlib import Path
 from typing import Any
 
 import gappa
+import numba
 import numpy as np
 from certify.cases.polyprox import block
 from rounding import state, traced
-from scale import markdown, scale_rows, seconds_of
+from scale import markdown, scale_rows, seconds_of, with_loops
 
 from certify.arithmetic import BINARY16, BINARY64, Format
 from certify.graph import Graph, Variable, trace
@@ -259,6 +260,7 @@ def profile(p: int) -> str:
         name: np.asarray(getattr(x, name), dtype=np.float64) for name in ("W", "Sigma", "alpha", "rho", "gamma", "lam")
     }
     region = ball(inputs, "W", 1e-3)
+    with_loops(True)
     running(graph, BINARY64, region)
     profiler = cProfile.Profile()
     profiler.enable()
@@ -315,7 +317,7 @@ def document(rows: list[Row], scale: str, timeout: float) -> str:
     return f"""# Performance
 
 Made by `python benchmarks/peers.py`; do not edit. Python {platform.python_version()}, NumPy {np.__version__},
-{platform.machine()}, one thread; {gappa.version()}. Times are processor time, also Gappa's.
+numba {numba.__version__}, {platform.machine()}, one thread; {gappa.version()}. Times are processor time, also Gappa's.
 
 ## Beside Gappa
 
@@ -340,7 +342,10 @@ Growth, as exponents of n between the two largest sizes that Gappa finished:
 
 ## Scale
 
-A chain counts 2 n - 1 operations. Bounds are uniform on a ball. Millions of operations a second include tracing.
+A chain counts 2 n - 1 operations. Bounds are uniform on a ball. Millions of operations a second include tracing. Matrix
+products are computed in compiled loops (the extra `compiled`), which are loaded before; `by NumPy` is the time without
+them, for the same numbers. Loading them takes about half a second, the first time on a machine some seconds. So they are
+loaded once NumPy has taken as long.
 
 {scale}
 ## Where our time goes

@@ -49,7 +49,7 @@ def ordered_dot(
     columns = b.shape[3]
     result, peaks = np.empty((3, states, rows, columns)), np.zeros((states, rows))
     stack = np.empty((depth, 3, _TILE))
-    local, added, largest = np.empty(_TILE), np.empty(_TILE), np.empty(_TILE)
+    added, largest = np.empty(_TILE), np.empty(_TILE)
     for s in range(states):
         for i in range(rows):
             for first in range(0, columns, _TILE):
@@ -64,14 +64,9 @@ def ordered_dot(
                     top += 1
                     for _ in range(additions[k]):
                         top -= 1
-                        _sums(stack, top, local, largest, n, exact_sums, min_normal, u, double)
+                        _sums(stack, top, added, stretch == 0, largest, n, exact_sums, min_normal, u, double)
                         if stretch == 0:
-                            for j in range(n):  # Running.add
-                                error = stack[top - 1, ERROR, j] + stack[top, ERROR, j] + local[j]
-                                stack[top - 1, ERROR, j] = error * UP
                             continue
-                        for j in range(n):
-                            added[j] += stack[top, ERROR, j] + local[j]
                         waiting += 1
                         if waiting == stretch or k == terms - 1:
                             up = 1.0 + (2 * waiting + 8) * 2.0**-53
@@ -103,13 +98,13 @@ def fused_dot(
     columns = b.shape[3]
     result, peaks = np.empty((3, states, rows, columns)), np.zeros((states, rows))
     total = np.empty((1, 3, _TILE))
-    moved, largest = np.empty(_TILE), np.empty(_TILE)
+    added, largest = np.empty(_TILE), np.empty(_TILE)
     for s in range(states):
         for i in range(rows):
             for first in range(0, columns, _TILE):
                 n = min(_TILE, columns - first)
                 for j in range(n):
-                    moved[j], largest[j] = 0.0, 0.0
+                    added[j], largest[j] = 0.0, 0.0
                 waiting = 0
                 for k in range(terms):
                     factor = a[LOW, s, k, i], a[HIGH, s, k, i], a[ERROR, s, k, i]
@@ -117,13 +112,13 @@ def fused_dot(
                     if k == 0:
                         _products(factor, row, total, 0, largest, n, min_normal, u, omega, rounds, double)
                         continue
-                    _fused(factor, row, total, moved, stretch == 0, largest, n, least, min_normal, u, double)
+                    _fused(factor, row, total, added, stretch == 0, largest, n, least, min_normal, u, double)
                     waiting += 1
                     if stretch > 0 and (waiting == stretch or k == terms - 1):
                         up = 1.0 + (2 * waiting + 8) * 2.0**-53
                         for j in range(n):  # Fused.fused_chain
-                            total[0, ERROR, j] = (total[0, ERROR, j] + moved[j]) * up + waiting * TINY
-                            moved[j] = 0.0
+                            total[0, ERROR, j] = (total[0, ERROR, j] + added[j]) * up + waiting * TINY
+                            added[j] = 0.0
                         waiting = 0
                 for j in range(n):
                     for value in (LOW, HIGH, ERROR):
@@ -201,7 +196,8 @@ def _products(
 def _sums(
     stack: Floats,
     top: int,
-    local: Floats,
+    added: Floats,
+    closing: bool,
     largest: Floats,
     n: int,
     exact_sums: float,
@@ -209,7 +205,10 @@ def _sums(
     u: float,
     double: bool,
 ) -> None:
-    """`Local._sum` of n totals and the n terms on top of them: ends take the totals' place, roundings go to `local`."""
+    """`Running.add` of n totals and the n terms on top of them, into the totals' place.
+
+    What `Running.chain` adds to their errors later goes to `added` instead, unless `closing`.
+    """
     magic = _magic(u)
     for j in range(n):
         low_a, high_a, low_b, high_b = (
@@ -227,9 +226,13 @@ def _sums(
         else:
             half *= 1.0 if m > exact_sums else 0.0
             low, high = _nearest(low, min_normal, magic), _nearest(high, min_normal, magic)
-        local[j] = _lesser(_lesser(half, _larger(-low_a, high_a)), _larger(-low_b, high_b))
+        local = _lesser(_lesser(half, _larger(-low_a, high_a)), _larger(-low_b, high_b))
         largest[j] = _larger(m, largest[j])
         stack[top - 1, LOW, j], stack[top - 1, HIGH, j] = low, high
+        if closing:
+            stack[top - 1, ERROR, j] = (stack[top - 1, ERROR, j] + stack[top, ERROR, j] + local) * UP
+        else:
+            added[j] += stack[top, ERROR, j] + local
 
 
 @njit(forceinline=True)
@@ -237,7 +240,7 @@ def _fused(
     factor: tuple[float, float, float],
     row: tuple[Floats, Floats, Floats],
     total: Floats,
-    moved: Floats,
+    added: Floats,
     closing: bool,
     largest: Floats,
     n: int,
@@ -246,7 +249,7 @@ def _fused(
     u: float,
     double: bool,
 ) -> None:
-    """`Fused.fma` of one number, n and n totals; errors are added to `moved` instead, unless `closing`."""
+    """`Fused.fma` of one number, n and n totals, with `added` as in `_sums`."""
     low_a, high_a, error_a = factor
     lows, highs, errors = row
     size_a, magic = _larger(-low_a, high_a), _magic(u)
@@ -274,7 +277,7 @@ def _fused(
         if closing:
             total[0, ERROR, j] = (carried + total[0, ERROR, j] + local) * UP + TINY
         else:
-            moved[j] += carried + local
+            added[j] += carried + local
 
 
 @njit(forceinline=True)
