@@ -107,6 +107,14 @@ def ball_region(radius: float, center: str | None = None) -> dict[str, str]:
     return {"kind": "ball", **named, "radius": to_hex(radius)}
 
 
+def require_ball_to_split(splits: int, radius: float) -> None:
+    """Refuse cuts of no ball. Raises InputRejected."""
+    if splits and not radius:
+        raise InputRejected(
+            f"{splits} splits are asked for, and there is no ball to cut", "give a radius as well (--radius)"
+        )
+
+
 def analyse(
     subject: Subject,
     format: Format,

@@ -39,8 +39,10 @@ def line_of(claim: Claim) -> str:
     start = f"{name}{one_line(str(claim.parameters.get('format', UNKNOWN)))[:40]} {where}: "
     if claim.verdict is not Verdict.CERTIFIED:
         return f"{start}no bound, {one_line(claim.reason)}"
+    several = len(claim.bounds) > 1
     bounds = [
-        f"{one_line(name.removeprefix('probable_'))} {number(exact(text))}" for name, text in claim.bounds.items()
+        number(exact(text)) + (f" in {one_line(name.removeprefix('probable_'))}" if several else "")
+        for name, text in claim.bounds.items()
     ]
     return f"{start}error at most {', '.join(bounds)}"
 
@@ -54,7 +56,11 @@ def print_likely(console: Console, groups: dict[str, list[Claim]]) -> None:
         console.print(title_of(confidence), style="bold")
         for claim in claims:
             console.print(Padding(Text(line_of(claim)), (0, 0, 0, 2)))
-    console.print("Frobenius norms. Not proved of any single run, and no verdict rests on it.", style="dim")
+    console.print(
+        "Frobenius norms. Not proved of any single run, and no verdict rests on it. Such a rounding moves a result by up to a "
+        "whole spacing, rounding to nearest by half of one: in few operations that outweighs what errors cancel.",
+        style="dim",
+    )
 
 
 def _confidence(claim: Claim) -> str:

@@ -14,6 +14,7 @@ from certify.cases.claims import (
     FOR_COMPARISON,
     Subject,
     Wording,
+    require_ball_to_split,
 )
 from certify.cases.probable import probable_claim
 from numpy.typing import NDArray
@@ -132,6 +133,7 @@ def report_on(
     ------
     InputRejected : as `kernel_report`.
     """
+    require_ball_to_split(splits, radius)
     moving, places = places_of(traced, center, radius, samples)
     subject = Subject(traced.graph, traced.inputs, _wording(moving), further=(SOURCE_ASSUMPTION,))
     chosen = list(formats)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from certify.cases.case import MOST_UNASKED, Case, Options, Progress
-from certify.cases.claims import FOR_COMPARISON
+from certify.cases.claims import FOR_COMPARISON, require_ball_to_split
 from certify.cases.convergence import Convergence
 from certify.cases.kernel import TracedKernel
 from certify.cases.programs import order_in
@@ -43,6 +43,7 @@ class PolyProx(Case):
         states = states_from(saved)
         if options.update_tol is not None and not (np.isfinite(options.update_tol) and options.update_tol > 0):
             raise InputRejected(f"the tolerance {options.update_tol} is no error bound", "give a positive number")
+        require_ball_to_split(options.splits, options.radius)
         if options.confidence is not None:
             confidence_of(options.confidence)  # before any work
         if not options.methods_required and not _quick_stage(states[0]):

@@ -153,3 +153,17 @@ def test_ratios_are_rounded_up():
         "1.5e+04",
     ]
     assert ratio_text(None) == number_down(None) == "-"
+
+
+@pytest.mark.parametrize("options", [[], ["--radius", 0.0]])
+def test_splits_without_a_ball_are_refused(certify, tmp_path, monkeypatch, state_file, options):
+    """Nothing would be cut: the remedy is a radius."""
+    write_kernels(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    asked = [*options, "--format", "float32", "--bound", "adjoint", "--splits", 3]
+    results = [certify("trace", "model:matmul", "inputs.npz", *asked)]
+    if options:
+        results.append(certify("run", state_file(), *asked))
+    for result in results:
+        assert result.exit_code == 3 and "there is no ball to cut" in result.stderr and "--radius" in result.stderr
+    sys.modules.pop("model", None)
