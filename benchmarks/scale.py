@@ -52,17 +52,10 @@ def median_seconds(function: Callable[[], Any], repeats: int) -> float:
     return statistics.median(seconds_of(function, repeats + (repeats > 1))[-repeats:])
 
 
-def with_loops(yes: bool) -> None:
-    """Compute in compiled loops from now on, or in NumPy alone."""
-    compiled.LOADING = 0 if yes else sys.maxsize
-
-
 def by_numpy(function: Callable[[], Any], repeats: int) -> float:
     """The median processor time in NumPy alone."""
-    with_loops(False)
-    seconds = median_seconds(function, repeats)
-    with_loops(True)
-    return seconds
+    with compiled.always(False):
+        return median_seconds(function, repeats)
 
 
 def chain(terms: int, name: str, order: str = "serial") -> Row:
@@ -255,9 +248,9 @@ def main() -> None:
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        with_loops(True)
         what, *rest = json.loads(arguments.one)
-        print(json.dumps({"chain": chain, "block": block, "states": states}[what](*rest)))
+        with compiled.always(True):
+            print(json.dumps({"chain": chain, "block": block, "states": states}[what](*rest)))
     elif arguments.lanes:
         lanes()
     else:

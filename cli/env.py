@@ -18,6 +18,7 @@ PACKAGES = (
     "jsonschema",
     "click",
     "rich",
+    "numba",
     "pyarrow",
     "matplotlib",
 )
@@ -36,9 +37,12 @@ made on this machine can be trusted.""",
 def command() -> int:
     """Print versions and the self-test of the arithmetic; for bug reports, too."""
     from certify.arithmetic.selftest import selftest
+    from certify.rounding import compiled
     from certify.version import __version__
 
     tests = selftest()
+    loops = compiled.selftest()
+    tests["compiled_loops"] = "not installed" if loops is None else loops
     lines = [
         ("certify", __version__),
         ("python", f"{platform.python_version()} ({sys.implementation.name})"),

@@ -47,11 +47,10 @@ def total(order: Order, arithmetic: Any, terms: Terms, n: int, lanes: int) -> Va
     return np.asarray(order.total(arithmetic, _one_by_one(terms, n, lanes), n))
 
 
-def product(order: Order, arithmetic: Any, a: Values, b: Values) -> Values:
-    """The matrix product of `a` (..., terms, I) and `b` (..., terms, J) in an order that is a program and not `fma`.
-
-    Lanes are (..., I J).
-    """
+def matrix_product(order: Order, arithmetic: Any, a: Values, b: Values) -> Values:
+    """The matrix product of `a` (..., terms, I) and `b` (..., terms, J), lanes (..., I J), in an order that is a program."""
+    if order.kind == "fma":
+        return _fused(arithmetic, a, b)
     n, lanes = a.shape[-2], a.shape[-1] * b.shape[-1]
     serially = _is_serial(order, n)
     chained = n >= FEWEST_TERMS and may_chain(arithmetic, lanes)
@@ -69,11 +68,8 @@ def product(order: Order, arithmetic: Any, a: Values, b: Values) -> Values:
     return total(order, arithmetic, terms, n, lanes)
 
 
-def fused(arithmetic: Any, a: Values, b: Values) -> Values:
-    """The matrix product of `a` (..., terms, I) and `b` (..., terms, J) by fused multiply-adds, lanes (..., I J).
-
-    Each lane is fl(... fl(fl(a0 b0) + a1 b1) ... ).
-    """
+def _fused(arithmetic: Any, a: Values, b: Values) -> Values:
+    """The same by fused multiply-adds: each lane is fl(... fl(fl(a0 b0) + a1 b1) ... )."""
     n, lanes = a.shape[-2], a.shape[-1] * b.shape[-1]
     chained = n >= FEWEST_TERMS and lanes * FEWEST_TERMS <= LANES_TOGETHER and may_chain(arithmetic, lanes, "fma")
     stretch = LANES_TOGETHER // lanes if chained else 0

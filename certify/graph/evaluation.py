@@ -249,10 +249,8 @@ def _reduce(graph: Graph, i: Instruction, arithmetic: Any, a: Values, b: Values)
             total = _ragged(order, inner, a, i.left != ZERO)
         else:
             total = chains.total(order, inner, lambda first, stop: a[..., first:stop, :], *i.left.shape)
-    elif order.kind == "fma":
-        total = chains.fused(inner, a, b)
     else:
-        total = chains.product(order, inner, a, b)
+        total = chains.matrix_product(order, inner, a, b)
     return np.asarray(total if inner is arithmetic else arithmetic.narrow(total))
 
 

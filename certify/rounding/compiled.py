@@ -1,24 +1,29 @@
 """When bounds are computed in compiled loops (`certify.rounding.loops`), which give the numbers that NumPy gives, faster.
 
 The loops need the extra `compiled`. To import numba and load them takes NumPy's time for some millions of products. So
-they are loaded once that many have been asked for: nobody waits more than twice as long as with the better choice.
+they are loaded once that time has been spent: nobody waits more than twice as long as with the better choice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from certify.graph import Values
+from certify.arithmetic import BINARY16, BINARY64
+from certify.graph import ORDERS, Values
+from certify.graph.chains import matrix_product
 
 #: Products that NumPy does while the loops are loaded (benchmarks/scale.py).
 LOADING = 1 << 24
-#: So few products of one instruction are left to NumPy.
-FEWEST = 1 << 11
+#: And those in whose time it could begin with another matrix product.
+_BEGINNING = 1 << 13
 
 _asked_for = 0
 
@@ -30,10 +35,9 @@ def loops_for(arithmetic: object, written_out: type, rules: Iterable[str], a: Va
     class whose rules the loops write out.
     """
     global _asked_for
-    products = a[0].size * b.shape[-1]
-    if products < FEWEST or any(getattr(type(arithmetic), rule) is not getattr(written_out, rule) for rule in rules):
+    if any(getattr(type(arithmetic), rule) is not getattr(written_out, rule) for rule in rules):
         return None
-    _asked_for += products
+    _asked_for += a[0].size * b.shape[-1] + _BEGINNING
     loops = _loaded() if _asked_for >= LOADING else None
     return loops if loops is not None and np.isfinite(a).all() and np.isfinite(b).all() else None
 
@@ -41,6 +45,38 @@ def loops_for(arithmetic: object, written_out: type, rules: Iterable[str], a: Va
 def with_states(a: Values) -> Values:
     """Values of shape (rows, ..., terms, lanes) with one axis of states, (rows, states, terms, lanes)."""
     return np.ascontiguousarray(a).reshape(len(a), -1, *a.shape[-2:])
+
+
+@contextmanager
+def always(yes: bool) -> Iterator[None]:
+    """Use the loops wherever they can be used, or nowhere: for tests and measurements."""
+    global LOADING
+    before, LOADING = LOADING, 0 if yes else sys.maxsize
+    try:
+        yield
+    finally:
+        LOADING = before
+
+
+def selftest() -> bool | None:
+    """Whether the loops give NumPy's numbers on this machine: of sums and products that tie, cancel and round to powers of two.
+
+    A compiler that contracts a b + c would not. None if they are not installed.
+    """
+    from certify.rounding.running import Running
+
+    if _loaded() is None:
+        return None
+    rng, same = np.random.default_rng(0), True
+    for format, order in product((BINARY64, BINARY16), (ORDERS["serial"], ORDERS["fma"])):
+        x = 2.0 ** rng.integers(-2, 3, (2, 30, 12)) * (1 + format.u * rng.integers(-4, 5, (2, 30, 12)))
+        a, b = (np.stack([format.round(-v), format.round(v * (1 + format.u)), 0.1 * v]) for v in x)
+        found = []
+        for yes in (True, False):
+            with always(yes):
+                found.append(matrix_product(order, Running(format), a, b))
+        same &= np.array_equal(*found)
+    return same
 
 
 @cache

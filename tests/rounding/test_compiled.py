@@ -51,9 +51,8 @@ def used(monkeypatch):
             return whole(*arguments)
 
         monkeypatch.setattr(loops, name, noted)
-    monkeypatch.setattr(compiled, "LOADING", 0)
-    monkeypatch.setattr(compiled, "FEWEST", 0)
-    return used
+    with compiled.always(True):
+        yield used
 
 
 def _factors(rng, format, states, terms, lanes):
@@ -68,12 +67,11 @@ def _factors(rng, format, states, terms, lanes):
 
 def _product(arithmetic, order, a, b):
     with np.errstate(all="ignore"):
-        return chains.fused(arithmetic, a, b) if order.kind == "fma" else chains.product(order, arithmetic, a, b)
+        return chains.matrix_product(order, arithmetic, a, b)
 
 
-def _without_loops(monkeypatch, function, *arguments):
-    with monkeypatch.context() as patched:
-        patched.setattr(compiled, "LOADING", np.inf)
+def _without_loops(function, *arguments):
+    with compiled.always(False):
         return function(*arguments)
 
 
@@ -83,7 +81,7 @@ def _same(x, y):
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", FORMATS)
-def test_products_are_those_of_numpy(name, order, used, monkeypatch):
+def test_products_are_those_of_numpy(name, order, used):
     """In every regime, of one state and of several; where nothing overflows the loops are used, and elsewhere NumPy's rules."""
     format, order, rng = format_named(name), order_named(order), np.random.default_rng(61)
     finite = 0
@@ -100,7 +98,7 @@ def test_products_are_those_of_numpy(name, order, used, monkeypatch):
             before = len(used)
             result = _product(each[0], order, a, b)
             in_loops = len(used) - before
-            expected = _without_loops(monkeypatch, _product, each[1], order, a, b)
+            expected = _without_loops(_product, each[1], order, a, b)
             assert _same(result, expected)
             peaks = [np.asarray(getattr(arithmetic, "peaks" if states > 1 else "peak")) for arithmetic in each]
             assert _same(*peaks)
@@ -113,7 +111,7 @@ def test_products_are_those_of_numpy(name, order, used, monkeypatch):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_products_in_any_order_are_those_of_numpy(name, used, monkeypatch):
+def test_products_in_any_order_are_those_of_numpy(name, used):
     """Ends, errors and flags; carried errors are one matrix product in both."""
     format, rng = format_named(name), np.random.default_rng(62)
     finite = 0
@@ -126,7 +124,7 @@ def test_products_in_any_order_are_those_of_numpy(name, used, monkeypatch):
             before, arithmetic = len(used), EveryOrder(format)
             with np.errstate(all="ignore"):
                 result = arithmetic.dot(a, b, live)
-                expected = _without_loops(monkeypatch, EveryOrder(format).dot, a, b, live)
+                expected = _without_loops(EveryOrder(format).dot, a, b, live)
             assert len(used) - before == (np.isfinite(a).all() and np.isfinite(b).all())
             assert _same(result, expected)
             finite += bool(np.isfinite(result).all())
@@ -137,7 +135,7 @@ def test_products_in_any_order_are_those_of_numpy(name, used, monkeypatch):
     "order", ["serial", "pairwise", "fma", "any-order", "serial:float32", "fma:float64", "blocked(4):float64"]
 )
 @pytest.mark.parametrize("name", ["float16", "float32", "float64", "bfloat16,ftz"])
-def test_bounds_of_programs_are_those_of_numpy(name, order, used, monkeypatch):
+def test_bounds_of_programs_are_those_of_numpy(name, order, used):
     """Accumulators, registers of formats of their own, overwritten registers, flushing; one region and a batch of them."""
     format, rng = format_named(name), np.random.default_rng(63)
     if ":" in order and not format_named(order.split(":")[1]).contains(format):
@@ -157,7 +155,7 @@ def test_bounds_of_programs_are_those_of_numpy(name, order, used, monkeypatch):
     def found():
         return [*(running(graph, format, region) for region in regions), *running_batch(graph, format, regions)]
 
-    for one, other in zip(found(), _without_loops(monkeypatch, found), strict=True):
+    for one, other in zip(found(), _without_loops(found), strict=True):
         for row in ("low", "high", "error"):
             assert _same(getattr(one, row), getattr(other, row))
         assert _same(np.array(one.peak), np.array(other.peak))
@@ -165,13 +163,12 @@ def test_bounds_of_programs_are_those_of_numpy(name, order, used, monkeypatch):
 
 
 def test_loops_are_loaded_once_they_pay(monkeypatch):
-    """Not before so many products have been asked for, and then for all but small ones."""
+    """Not before so many products have been asked for; every matrix product counts as some more."""
     monkeypatch.setattr(compiled, "_asked_for", 0)
-    monkeypatch.setattr(compiled, "LOADING", 10 * compiled.FEWEST)
+    monkeypatch.setattr(compiled, "LOADING", 10 * (64 * 8 * 4 + compiled._BEGINNING))
     arithmetic, a, b = Running(BINARY16), np.ones((3, 64, 8)), np.ones((3, 64, 4))
     asked = [arithmetic.ordered_dot(a, b, order_named("serial"), 0) is not None for _ in range(12)]
     assert asked == [False] * 9 + [True] * 3
-    assert arithmetic.ordered_dot(a[:, :8], b[:, :8], order_named("serial"), 0) is None
 
 
 def test_an_arithmetic_of_other_rules_is_not_compiled(used):
@@ -184,3 +181,19 @@ def test_an_arithmetic_of_other_rules_is_not_compiled(used):
     a = np.random.default_rng(64).standard_normal((3, 64, 8)) ** 2
     assert Other(BINARY64).ordered_dot(a, a, order_named("serial"), 0) is None and not used
     assert Running(BINARY64).ordered_dot(a, a, order_named("serial"), 0) is not None and used
+
+
+def test_the_selftest_sees_a_contraction(monkeypatch):
+    """It passes here, and would not if a compiler fused a product into a sum."""
+    assert compiled.selftest() is True
+    whole = loops.ordered_dot
+
+    def contracted(*arguments):
+        result, peaks = whole(*arguments)
+        result[2] *= 1 - 2.0**-53
+        return result, peaks
+
+    monkeypatch.setattr(loops, "ordered_dot", contracted)
+    assert compiled.selftest() is False
+    monkeypatch.setattr(compiled, "_loaded", lambda: None)
+    assert compiled.selftest() is None
