@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def loops_for(arithmetic: object, written_out: type, rules: Iterable[str], a: Va
 
 def with_states(a: Values) -> Values:
     """Values of shape (rows, ..., terms, lanes) with one axis of states, (rows, states, terms, lanes)."""
-    return np.ascontiguousarray(a).reshape(len(a), -1, *a.shape[-2:])
+    return np.ascontiguousarray(a).reshape(len(a), prod(a.shape[1:-2]), *a.shape[-2:])
 
 
 @contextmanager
@@ -85,9 +86,7 @@ def _loaded() -> Any:
         return None
     try:
         from certify.rounding import loops
-    except (
-        ImportError,
-        RuntimeError,
-    ):  # a numba that does not go with this NumPy, or finds no folder for compiled code
+    # a numba that does not go with this NumPy says so when it is imported, one that finds no folder for what it compiles then
+    except (ImportError, RuntimeError):
         return None
     return loops
