@@ -222,8 +222,7 @@ def lanes() -> None:
             each = [median_seconds(function, 5) / terms / count * 1e9 for function in (loop, chained)]
             print(f"{name:9} {count:4} lanes {each[0]:9.1f} {each[1]:9.1f}")
     print("seconds to load compiled loops in a new process, kept from an earlier one")
-    code = "from certify.rounding import loops; import numpy as np, time; a = np.zeros((3, 1, 2, 2));"
-    code += "counts = np.array([0, 1]); loops.ordered_dot(a, a, counts, 2, 0, 1.0, 1.0, 0.5, 0.0, 1.0, True);"
+    code = "from certify.rounding import loops; import time; loops.load(); "
     for _ in range(3):
         done = subprocess.run(
             [sys.executable, "-c", code + "print(time.process_time())"], check=True, capture_output=True, text=True

@@ -42,7 +42,7 @@ def command() -> int:
 
     tests = selftest()
     loops = compiled.selftest()
-    tests["compiled_loops"] = "not installed" if loops is None else loops
+    tests["compiled_loops"] = "not in use" if loops is None else loops
     lines = [
         ("certify", __version__),
         ("python", f"{platform.python_version()} ({sys.implementation.name})"),

@@ -114,10 +114,9 @@ class EveryOrder(Running):
         product = self._product_in_loops()
         loops = compiled.loops_for(self, EveryOrder, _COMPILED, a[:3], b[:3]) if product else None
         if product and loops:
-            sums = loops.sums_of_products(compiled.with_states(a[:3]), compiled.with_states(b[:3]), *product)
+            sums = compiled.computed(loops.sums_of_products, 5, a[:3], b[:3], *product)
             if np.isfinite(sums).all():
-                every = sums.reshape(5, *a.shape[1:-2], a.shape[-1], b.shape[-1])
-                return every[:2], every[2:4], every[4]
+                return sums[:2], sums[2:4], sums[4]
         terms, shape = a.shape[-2], (*a.shape[1:-2], a.shape[-1], b.shape[-1])
         together = max(1, LANES_TOGETHER // max(int(np.prod(shape)), 1))
         low, high, below, above, moved = (np.zeros(shape) for _ in range(5))

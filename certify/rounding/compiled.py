@@ -7,10 +7,9 @@ they are loaded once that time has been spent: nobody waits more than twice as l
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib.util import find_spec
 from itertools import product
 from math import prod
 from typing import Any
@@ -25,6 +24,8 @@ from certify.graph.chains import matrix_product
 LOADING = 1 << 24
 #: And those in whose time it could begin with another matrix product.
 _BEGINNING = 1 << 13
+#: Products between two looks for an interruption: about a tenth of a second.
+_AT_ONCE = 1 << 25
 
 _asked_for = 0
 
@@ -32,20 +33,33 @@ _asked_for = 0
 def loops_for(arithmetic: object, written_out: type, rules: Iterable[str], a: Values, b: Values) -> Any:
     """The module of the loops for the matrix product of `a` (..., terms, I) and `b` (..., terms, J), or None.
 
-    None if they are not installed or do not pay; if a number is not finite; and if the arithmetic has other `rules` than the
-    class whose rules the loops write out.
+    None if they are not installed or do not pay; if there are no numbers, or one is not finite; and if the arithmetic has other
+    `rules` than the class whose rules the loops write out.
     """
     global _asked_for
-    if any(getattr(type(arithmetic), rule) is not getattr(written_out, rule) for rule in rules):
+    products = a[0].size * b.shape[-1]
+    if not products or any(getattr(type(arithmetic), rule) is not getattr(written_out, rule) for rule in rules):
         return None
-    _asked_for += a[0].size * b.shape[-1] + _BEGINNING
+    _asked_for += products + _BEGINNING
     loops = _loaded() if _asked_for >= LOADING else None
     return loops if loops is not None and np.isfinite(a).all() and np.isfinite(b).all() else None
 
 
-def with_states(a: Values) -> Values:
-    """Values of shape (rows, ..., terms, lanes) with one axis of states, (rows, states, terms, lanes)."""
-    return np.ascontiguousarray(a).reshape(len(a), prod(a.shape[1:-2]), *a.shape[-2:])
+def computed(loop: Callable[..., None], results: int, a: Values, b: Values, *numbers: Any) -> Values:
+    """What the loop gives of `a` (3, ..., terms, I) and `b` (3, ..., terms, J): shape (results, ..., I, J)."""
+    *states, terms, rows = a.shape[1:]
+    x, y = (np.ascontiguousarray(v).reshape(3, prod(states), terms, -1) for v in (a, b))
+    result = np.empty((results, prod(states), rows, b.shape[-1]))
+    # Python hears of an interruption between two calls
+    together = max(1, _AT_ONCE // (prod(states) * terms * b.shape[-1]))
+    for start in range(0, rows, together):
+        try:
+            loop(x, y, start, min(start + together, rows), result, *numbers)
+        except SystemError as error:  # it came during one
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise KeyboardInterrupt from error
+            raise
+    return result.reshape(results, *states, rows, b.shape[-1])
 
 
 @contextmanager
@@ -62,7 +76,7 @@ def always(yes: bool) -> Iterator[None]:
 def selftest() -> bool | None:
     """Whether the loops give NumPy's numbers on this machine: of sums and products that tie, cancel and round to powers of two.
 
-    A compiler that contracts a b + c would not. None if they are not installed.
+    A compiler that contracts a b + c would not. None if they are not installed, or cannot be loaded.
     """
     from certify.rounding.running import Running
 
@@ -82,11 +96,12 @@ def selftest() -> bool | None:
 
 @cache
 def _loaded() -> Any:
-    if find_spec("numba") is None:
-        return None
     try:
         from certify.rounding import loops
-    # a numba that does not go with this NumPy says so when it is imported, one that finds no folder for what it compiles then
-    except (ImportError, RuntimeError):
+
+        loops.load()
+    # Not installed, or of no use: a numba that does not go with this NumPy or lacks a library, that finds no folder for what it
+    # compiles or a damaged file there, that was interrupted while it was imported. NumPy computes the same numbers.
+    except Exception:
         return None
     return loops

@@ -5,6 +5,9 @@ after, operation by operation in binary64: numba contracts and reorders none unl
 nor infinity: where one goes in or comes out, callers take NumPy's word.
 
 Only the signs of zeros may differ: of two zeros of different sign either is the smaller one.
+
+Each loop has a matrix product of `a`, shape (3, states, terms, I), and `b`, (3, states, terms, J), to write to `result`, shape
+(..., states, I, J), of which it computes the rows from `start` to `stop`. Lanes go by in tiles, whose totals stay at hand.
 """
 
 from __future__ import annotations
@@ -13,12 +16,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+from numba import config, njit
 
-from certify.rounding.local import ERROR, EXPONENT, HIGH, LOW, MANTISSA, TINY, UP
 from certify.rounding.region import Floats
 
-#: Lanes whose totals are kept at hand while the terms go by.
+if config.DISABLE_JIT:  # type: ignore[attr-defined]
+    raise ImportError("numba has been told to compile nothing")
+
+# what is compiled is kept for as long as this file stays as it is, so nothing of another file may be part of it
+LOW, HIGH, ERROR, PEAK = 0, 1, 2, 3
+UP = 1.0 + 2.0**-50
+TINY = 2.0**-1073
+EXPONENT = np.int64(0x7FF0000000000000)
+MANTISSA = np.int64(0x000FFFFFFFFFFFFF)
 _TILE = 512
 _SPLIT = 2.0**27 + 1.0
 
@@ -27,6 +37,9 @@ _SPLIT = 2.0**27 + 1.0
 def ordered_dot(
     a: Floats,
     b: Floats,
+    start: int,
+    stop: int,
+    result: Floats,
     additions: npt.NDArray[np.int64],
     depth: int,
     stretch: int,
@@ -36,22 +49,18 @@ def ordered_dot(
     omega: float,
     rounds: float,
     double: bool,
-) -> Any:
-    """The matrix product of `a` (3, states, terms, I) and `b` (3, states, terms, J) by the rules of a b and a + b.
+) -> None:
+    """By the rules of a b and a + b: lo, hi, E, and the largest magnitude before a rounding.
 
     Sums are computed on a stack of `depth` numbers: after the k-th product, additions[k] times the topmost two are added.
     Errors are rounded up after every addition, or for serial sums with `stretch` > 0 after that many, as `Running.chain` does.
     `rounds` is 0 for products that are exact or subnormal, `omega` 0 for exact ones.
-
-    Returns values, shape (3, states, I, J), and the largest magnitude before a rounding, shape (states, I).
     """
-    _, states, terms, rows = a.shape
-    columns = b.shape[3]
-    result, peaks = np.empty((3, states, rows, columns)), np.zeros((states, rows))
+    _, states, terms, columns = b.shape
     stack = np.empty((depth, 3, _TILE))
     added, largest = np.empty(_TILE), np.empty(_TILE)
     for s in range(states):
-        for i in range(rows):
+        for i in range(start, stop):
             for first in range(0, columns, _TILE):
                 n = min(_TILE, columns - first)
                 for j in range(n):
@@ -77,14 +86,16 @@ def ordered_dot(
                 for j in range(n):
                     for value in (LOW, HIGH, ERROR):
                         result[value, s, i, first + j] = stack[0, value, j]
-                    peaks[s, i] = _larger(largest[j], peaks[s, i])
-    return result, peaks
+                    result[PEAK, s, i, first + j] = largest[j]
 
 
 @njit(cache=True, nogil=True)
 def fused_dot(
     a: Floats,
     b: Floats,
+    start: int,
+    stop: int,
+    result: Floats,
     stretch: int,
     least: float,
     min_normal: float,
@@ -92,15 +103,13 @@ def fused_dot(
     omega: float,
     rounds: float,
     double: bool,
-) -> Any:
+) -> None:
     """As `ordered_dot` by the rules of a b and, after the first product, a b + c; `least` is the format's omega."""
-    _, states, terms, rows = a.shape
-    columns = b.shape[3]
-    result, peaks = np.empty((3, states, rows, columns)), np.zeros((states, rows))
+    _, states, terms, columns = b.shape
     total = np.empty((1, 3, _TILE))
     added, largest = np.empty(_TILE), np.empty(_TILE)
     for s in range(states):
-        for i in range(rows):
+        for i in range(start, stop):
             for first in range(0, columns, _TILE):
                 n = min(_TILE, columns - first)
                 for j in range(n):
@@ -123,22 +132,21 @@ def fused_dot(
                 for j in range(n):
                     for value in (LOW, HIGH, ERROR):
                         result[value, s, i, first + j] = total[0, value, j]
-                    peaks[s, i] = _larger(largest[j], peaks[s, i])
-    return result, peaks
+                    result[PEAK, s, i, first + j] = largest[j]
 
 
 @njit(cache=True, nogil=True)
-def sums_of_products(a: Floats, b: Floats, u: float, omega: float, rounds: float, double: bool) -> Floats:
-    """`EveryOrder._products` of `a` (3, states, terms, I) and `b` (3, states, terms, J), shape (5, states, I, J).
+def sums_of_products(
+    a: Floats, b: Floats, start: int, stop: int, result: Floats, u: float, omega: float, rounds: float, double: bool
+) -> None:
+    """`EveryOrder._products`, five results a lane.
 
     Sums over terms of the ends of the unrounded products, of their parts below and above 0, and of their roundings.
     """
-    _, states, terms, rows = a.shape
-    columns = b.shape[3]
-    result = np.empty((5, states, rows, columns))
+    _, states, terms, columns = b.shape
     sums = np.empty((5, _TILE))
     for s in range(states):
-        for i in range(rows):
+        for i in range(start, stop):
             for first in range(0, columns, _TILE):
                 n = min(_TILE, columns - first)
                 for j in range(n):
@@ -158,7 +166,6 @@ def sums_of_products(a: Floats, b: Floats, u: float, omega: float, rounds: float
                 for j in range(n):
                     for value in range(5):
                         result[value, s, i, first + j] = sums[value, j]
-    return result
 
 
 @njit(forceinline=True)
@@ -375,3 +382,11 @@ def _product_exceeds(a: float, b: float, p: float) -> bool:
     error = low_a * low_b - (((p - high_a * high_b) - low_a * high_b) - high_a * low_b)
     safe = (a < 2.0**990) & (b < 2.0**990) & (p > 2.0**-960) & (p < 2.0**1020)
     return (not safe) | (error > 0)
+
+
+def load() -> None:
+    """Compile the loops, or load what was compiled before."""
+    point, result, kind = np.zeros((3, 1, 1, 1)), np.zeros((5, 1, 1, 1)), (1.0, 0.5, 0.0, 1.0, True)
+    ordered_dot(point, point, 0, 1, result, np.zeros(1, dtype=np.int64), 1, 0, 1.0, *kind)
+    fused_dot(point, point, 0, 1, result, 0, 0.0, *kind)
+    sums_of_products(point, point, 0, 1, result, *kind[1:])

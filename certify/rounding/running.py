@@ -228,17 +228,19 @@ class Running(Functions, Fused):
         loops = compiled.loops_for(self, Running, _COMPILED, a[:3], b[:3])
         if loops is None:
             return None
-        x, y, min_normal = compiled.with_states(a[:3]), compiled.with_states(b[:3]), self.format.min_normal
+        how: tuple[Any, ...]
         if order.kind == "fma":
-            result, peaks = loops.fused_dot(x, y, stretch, self.format.omega, min_normal, *product)
+            loop, how = loops.fused_dot, (stretch, self.format.omega)
         else:
             counts = additions(order, a.shape[-2])
-            depth = int((1 - counts).cumsum().max()) + 1
-            result, peaks = loops.ordered_dot(x, y, counts, depth, stretch, self._exact_sums, min_normal, *product)
-        if not (np.isfinite(result[ERROR]).all() and (peaks <= self.format.largest).all()):
+            loop, how = loops.ordered_dot, (counts, int((1 - counts).cumsum().max()) + 1, stretch, self._exact_sums)
+        result = compiled.computed(loop, 4, a[:3], b[:3], *how, self.format.min_normal, *product)
+        result = result.reshape(*result.shape[:-2], -1)
+        m = result[loops.PEAK]
+        if not (np.isfinite(result[ERROR]).all() and (m <= self.format.largest).all()):
             return None
-        self.note(peaks.reshape(*a.shape[1:-2], -1))
-        return np.asarray(result.reshape(3, *a.shape[1:-2], -1))
+        self.note(m)
+        return result[: loops.PEAK]
 
     def overwrite(self, x: Values, y: Values, difference: Values) -> Values:
         """fl(x + fl(y - x)), whose exact value is y; a sum like any other unless both were rounded to one format."""

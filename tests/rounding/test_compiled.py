@@ -1,12 +1,17 @@
 """Compiled loops give NumPy's numbers: ends, errors and peaks bit for bit, but for the signs of zeros."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+from own_format_cases import NARROW, OWN, own_case
+from random_kernels import REGISTERS
 from random_numbers import REGIMES
 
-from certify.arithmetic import BINARY16, BINARY64, format_named
+from certify.arithmetic import BINARY16, BINARY64, errorfree, format_named
 from certify.graph import chains, order_named, trace
-from certify.rounding import Running, ball, compiled, running, running_batch
+from certify.rounding import Region, Running, ball, compiled, local, point, running, running_batch
 from certify.rounding.anyorder import EveryOrder
 from certify.rounding.batch import _Runs
 
@@ -42,6 +47,8 @@ SHAPES = (
 @pytest.fixture
 def used(monkeypatch):
     """Every product goes through the loops that can; the list says how often one did."""
+    loops.load()
+    compiled._loaded()
     used = []
     for name in ("ordered_dot", "fused_dot", "sums_of_products"):
         whole = getattr(loops, name)
@@ -162,6 +169,93 @@ def test_bounds_of_programs_are_those_of_numpy(name, order, used):
     assert used or "ftz" in name
 
 
+@pytest.mark.parametrize("order", ["serial", "pairwise", "fma", "any-order", "serial:float64"])
+def test_bounds_of_registers_with_formats_of_their_own_are_those_of_numpy(order, used):
+    """Operands of wider formats, products that are exact, and results that round twice; of small integers errors are 0."""
+    format, compared = format_named("float16"), 0
+    for seed in range(60):
+        graph, regions, what = own_case(seed, format, 2, 2, order, NARROW if ":" in order else OWN)
+
+        def found(graph=graph, regions=regions):
+            ends = [[dict(zip(REGISTERS, end, strict=True)) for end in (box.lower, box.upper)] for box in regions]
+            return [running(graph, format, Region(*pair)) for pair in ends]
+
+        for one, other in zip(found(), _without_loops(found), strict=True):
+            assert all(_same(getattr(one, row), getattr(other, row)) for row in ("low", "high", "error")), what
+            assert _same(np.array(one.peak), np.array(other.peak)), what
+            compared += 1
+    assert compared == 240 and used
+
+
+def test_exact_products_and_sums_have_no_error(used):
+    """Integers that the accumulator holds: nothing is rounded, and nothing is added for what could be."""
+    x = np.arange(1.0, 17.0).reshape(4, 4)
+    graph = trace(lambda x: x @ x, {"x": x}, order="serial:float32")
+    bounds, by_numpy = (
+        running(graph, BINARY16, point({"x": x})),
+        _without_loops(running, graph, BINARY16, point({"x": x})),
+    )
+    assert used and np.array_equal(bounds.error, by_numpy.error)
+
+
+def test_products_of_nothing_are_left_to_numpy(used):
+    """No terms, no lanes, no states: there is nothing to compute, and NumPy's rules say what that is."""
+    for shape in ((3, 0, 2), (3, 2, 0), (3, 0, 2, 2)):
+        for order in ("serial", "fma", "blocked(2)"):
+            assert Running(BINARY64).ordered_dot(np.zeros(shape), np.zeros(shape), order_named(order), 0) is None
+    assert not used
+
+
+@pytest.mark.parametrize("at", [0.05, 0.4, 1.0])
+def test_an_interruption_is_one(at):
+    """Ctrl-C ends a long product as it ends NumPy, soon, and what comes next works."""
+    code = f"""
+import signal, time
+import numpy as np
+from certify.arithmetic import BINARY64
+from certify.graph import order_named
+from certify.rounding import Running, compiled
+
+compiled.LOADING = 0
+a = np.ones((3, 900, 700))
+Running(BINARY64).ordered_dot(a[:, :20, :20], a[:, :20, :20], order_named("serial"), 0)
+signal.setitimer(signal.ITIMER_REAL, {at})
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+start = time.perf_counter()
+try:
+    for _ in range(100):
+        Running(BINARY64).ordered_dot(a, a, order_named("serial"), 0)
+except KeyboardInterrupt:
+    print("interrupted", time.perf_counter() - start < {at} + 2)
+print(compiled.selftest())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=100)
+    assert done.stdout.split() == ["interrupted", "True", "True"], done.stderr
+
+
+@pytest.mark.parametrize("failure", [ImportError, OSError, AttributeError, RuntimeError, SyntaxError, ValueError])
+def test_without_loops_that_can_be_loaded_numpy_computes(failure, monkeypatch):
+    """Whatever is wrong with numba or with what it has kept."""
+
+    def failing():
+        raise failure("broken")
+
+    compiled._loaded.cache_clear()
+    monkeypatch.setattr(loops, "load", failing)
+    a = np.ones((3, 8, 8))
+    with compiled.always(True):
+        assert Running(BINARY64).ordered_dot(a, a, order_named("serial"), 0) is None
+        assert compiled.selftest() is None
+    compiled._loaded.cache_clear()
+
+
+def test_loops_have_the_constants_of_the_rules():
+    """Written out there, since what is compiled is kept until that file changes."""
+    for name in ("LOW", "HIGH", "ERROR", "UP", "TINY", "EXPONENT", "MANTISSA"):
+        assert getattr(loops, name) == getattr(local, name)
+    assert loops._SPLIT == errorfree._SPLIT
+
+
 def test_loops_are_loaded_once_they_pay(monkeypatch):
     """Not before so many products have been asked for; every matrix product counts as some more."""
     monkeypatch.setattr(compiled, "_asked_for", 0)
@@ -188,10 +282,9 @@ def test_the_selftest_sees_a_contraction(monkeypatch):
     assert compiled.selftest() is True
     whole = loops.ordered_dot
 
-    def contracted(*arguments):
-        result, peaks = whole(*arguments)
+    def contracted(a, b, start, stop, result, *numbers):
+        whole(a, b, start, stop, result, *numbers)
         result[2] *= 1 - 2.0**-53
-        return result, peaks
 
     monkeypatch.setattr(loops, "ordered_dot", contracted)
     assert compiled.selftest() is False
