@@ -6,7 +6,9 @@ they are loaded once that time has been spent: nobody waits more than twice as l
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -50,15 +52,10 @@ def computed(loop: Callable[..., None], results: int, a: Values, b: Values, *num
     *states, terms, rows = a.shape[1:]
     x, y = (np.ascontiguousarray(v).reshape(3, prod(states), terms, -1) for v in (a, b))
     result = np.empty((results, prod(states), rows, b.shape[-1]))
-    # Python hears of an interruption between two calls
     together = max(1, _AT_ONCE // (prod(states) * terms * b.shape[-1]))
     for start in range(0, rows, together):
-        try:
+        with _interrupted_later():
             loop(x, y, start, min(start + together, rows), result, *numbers)
-        except SystemError as error:  # it came during one
-            if isinstance(error.__cause__, KeyboardInterrupt):
-                raise KeyboardInterrupt from error
-            raise
     return result.reshape(results, *states, rows, b.shape[-1])
 
 
@@ -97,11 +94,31 @@ def selftest() -> bool | None:
 @cache
 def _loaded() -> Any:
     try:
-        from certify.rounding import loops
+        with _interrupted_later():
+            from certify.rounding import loops
 
-        loops.load()
+            loops.load()
     # Not installed, or of no use: a numba that does not go with this NumPy or lacks a library, that finds no folder for what it
-    # compiles or a damaged file there, that was interrupted while it was imported. NumPy computes the same numbers.
+    # compiles or a damaged file there. NumPy computes the same numbers.
     except Exception:
         return None
     return loops
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Let Ctrl-C wait: it would leave numba half imported, and comes out of a loop as another error, or not at all."""
+    handler = signal.getsignal(signal.SIGINT)
+    if (
+        handler is None or threading.current_thread() is not threading.main_thread()
+    ):  # no handler of Python's, or not here
+        yield
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if came:
+            signal.raise_signal(signal.SIGINT)

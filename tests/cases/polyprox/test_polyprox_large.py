@@ -58,7 +58,20 @@ def test_a_run_of_128_variables_can_be_interrupted(tmp_path):
     M = 1 - np.eye(128, dtype=np.int8)
     W = np.random.default_rng(0).standard_normal((128, 128)) * M / 1000
     save(tmp_path / "state.npz", saved_from([State(W, np.eye(128), M, 0.3, 1.5, 0.05, 0.01, 1, 128)]))
-    asked = ("run", "state.npz", "--format", "float32", "--methods", "none", "-o", "out.json")
+    formats = [option for name in ("bfloat16", "tf32", "float32", "float64") for option in ("--format", name)]
+    asked = (
+        "run",
+        "state.npz",
+        *formats,
+        "--order",
+        "any-order",
+        "--bound",
+        "adjoint",
+        "--methods",
+        "none",
+        "-o",
+        "out.json",
+    )
     process = subprocess.Popen(
         [sys.executable, "-m", "certify.cli.main", *asked],
         cwd=tmp_path,
@@ -66,7 +79,7 @@ def test_a_run_of_128_variables_can_be_interrupted(tmp_path):
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
     )
-    time.sleep(3)
+    time.sleep(2)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     assert process.communicate()[1].strip() == "certify: interrupted"
