@@ -216,6 +216,7 @@ from certify.arithmetic import BINARY64
 from certify.graph import order_named
 from certify.rounding import Running, compiled
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 compiled.LOADING = 0
 a = np.ones((3, 900, 700))
 if {at} > 0.1:
